@@ -1,0 +1,28 @@
+#include "common/arithmetic.h"
+
+#include "common/vectorize.h"
+
+namespace psring {
+namespace {
+
+PSRING_VECTORIZED
+void Add(float* __restrict sum, const float* __restrict addend, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += addend[i];
+}
+
+PSRING_VECTORIZED
+void Scale(float* values, float factor, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+}  // namespace
+
+void AddInPlace(std::span<float> sum, std::span<const float> addend) {
+  Add(sum.data(), addend.data(), static_cast<int64_t>(sum.size()));
+}
+
+void ScaleInPlace(std::span<float> values, float factor) {
+  Scale(values.data(), factor, static_cast<int64_t>(values.size()));
+}
+
+}  // namespace psring

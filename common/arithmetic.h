@@ -1,0 +1,24 @@
+// The element-wise sums that decide the bits of a replica, shared by servers and ranks.
+// Spans of one call have equal length and do not overlap unless the comment says so.
+#ifndef PSRING_COMMON_ARITHMETIC_H_
+#define PSRING_COMMON_ARITHMETIC_H_
+
+#include <cstdint>
+#include <span>
+
+namespace psring {
+
+// sum[i] = sum[i] + addend[i], in this order of operands.
+void AddInPlace(std::span<float> sum, std::span<const float> addend);
+
+// values[i] *= factor.
+void ScaleInPlace(std::span<float> values, float factor);
+
+// 1/N as every mode multiplies a sum of N contributions with it.
+inline float MeanFactor(int64_t contributions) {
+  return 1.0f / static_cast<float>(contributions);
+}
+
+}  // namespace psring
+
+#endif  // PSRING_COMMON_ARITHMETIC_H_

@@ -1,0 +1,62 @@
+// The seam between training and the two architectures: gradients in, the parameters of
+// the next step out. The training loop knows nothing else of either.
+#ifndef PSRING_COMMON_GRADIENT_EXCHANGE_H_
+#define PSRING_COMMON_GRADIENT_EXCHANGE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/device_span.h"
+#include "common/layout.h"
+
+namespace psring {
+
+struct StepReport {
+  // The step that the bound parameters are for.
+  int64_t next_step = 0;
+  // Time inside Finish spent in a local optimizer; the rest of Finish was waiting.
+  absl::Duration optimizer = absl::ZeroDuration();
+};
+
+// Payload bytes of this process so far.
+struct ExchangeTraffic {
+  int64_t payload_out = 0;
+  int64_t payload_in = 0;
+  // The first distribution of parameters, not part of the above.
+  int64_t initial_out = 0;
+  int64_t initial_in = 0;
+};
+
+// One training thread calls Bind, Launch and Finish; any thread calls Abort and
+// traffic. After an error other than from a wrong argument, every later call returns it.
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+
+  // The flat buffers that every later call works on; they outlive the exchange. Once,
+  // before the first Launch, on every worker: blocks until all have worker 0's
+  // parameters. Errors: kUnavailable, a peer was lost; kDeadlineExceeded, it never came.
+  virtual absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) = 0;
+
+  // Starts to exchange one bucket, whose gradients are final once `ready` has happened
+  // and whose parameters have no further use in this step; returns at once. Once per
+  // bucket and step, in index order. The gradients must not change, nor the parameters
+  // be read, until Finish has returned.
+  virtual absl::Status Launch(int64_t step, const Bucket& bucket,
+                              const ReadyEvent& ready) = 0;
+
+  // Blocks until every bucket of the step is done. OK: the bound parameters are those to
+  // use next. Errors as for Bind.
+  virtual absl::StatusOr<StepReport> Finish(int64_t step) = 0;
+
+  // Calls in flight and to come return `reason`, which is not OK. The first one counts.
+  virtual void Abort(absl::Status reason) = 0;
+
+  virtual ExchangeTraffic traffic() const = 0;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_COMMON_GRADIENT_EXCHANGE_H_

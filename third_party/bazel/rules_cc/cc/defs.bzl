@@ -1,0 +1,14 @@
+"""Bazel's own C++ rules under the names that rules_cc gives them.
+
+Debian's bazel-rules-cc is too new for Debian's Bazel, which loads this file at
+start and would otherwise fetch rules_cc from the internet.
+"""
+
+cc_binary = native.cc_binary
+cc_import = native.cc_import
+cc_library = native.cc_library
+cc_proto_library = native.cc_proto_library
+cc_test = native.cc_test
+cc_toolchain = native.cc_toolchain
+cc_toolchain_suite = native.cc_toolchain_suite
+objc_library = native.objc_library
