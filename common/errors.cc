@@ -23,7 +23,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return ExitCode::kOk;
   if (const auto payload = status.GetPayload(kExitCodeUrl)) {
     int code = 0;
-    if (absl::SimpleAtoi(std::string(*payload), &code)) return static_cast<ExitCode>(code);
+    if (absl::SimpleAtoi(std::string(*payload), &code))
+      return static_cast<ExitCode>(code);
   }
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? ExitCode::kUsage
                                                                      : ExitCode::kFailure;

@@ -50,7 +50,8 @@ class CondVar {
   bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    const bool timed_out = condition_.wait_until(lock, deadline) == std::cv_status::timeout;
+    const bool timed_out =
+        condition_.wait_until(lock, deadline) == std::cv_status::timeout;
     lock.release();
     return timed_out;
   }

@@ -19,7 +19,8 @@ class SliceOptimizer {
   SliceOptimizer(const Optimizer& settings, int64_t count);
 
   // parameters -= update(gradient); `offset` is where the spans begin in the slice.
-  void Apply(int64_t offset, std::span<float> parameters, std::span<const float> gradient);
+  void Apply(int64_t offset, std::span<float> parameters,
+             std::span<const float> gradient);
 
   int64_t state_bytes() const {
     return static_cast<int64_t>(velocity_.size() * sizeof(float));

@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expression)                                   \
-  do {                                                                \
+#define RETURN_IF_ERROR(expression)                                     \
+  do {                                                                  \
     if (absl::Status psring_status = (expression); !psring_status.ok()) \
-      return psring_status;                                           \
+      return psring_status;                                             \
   } while (false)
 
 #define PSRING_CONCAT_INNER(a, b) a##b
@@ -20,9 +20,9 @@
 #define ASSIGN_OR_RETURN(left, expression) \
   ASSIGN_OR_RETURN_INNER(PSRING_CONCAT(psring_statusor, __LINE__), left, expression)
 
-#define ASSIGN_OR_RETURN_INNER(temporary, left, expression)   \
-  auto temporary = (expression);                              \
-  if (!temporary.ok()) return std::move(temporary).status();  \
+#define ASSIGN_OR_RETURN_INNER(temporary, left, expression)  \
+  auto temporary = (expression);                             \
+  if (!temporary.ok()) return std::move(temporary).status(); \
   left = *std::move(temporary)
 
 #endif  // PSRING_COMMON_STATUS_MACROS_H_

@@ -26,8 +26,8 @@ MATCHER(IsOk, "is OK") {
 MATCHER_P2(StatusIs, code, message, "") {
   *result_listener << GetStatus(arg).ToString();
   return GetStatus(arg).code() == code &&
-         testing::ExplainMatchResult(
-             message, std::string(GetStatus(arg).message()), result_listener);
+         testing::ExplainMatchResult(message, std::string(GetStatus(arg).message()),
+                                     result_listener);
 }
 
 }  // namespace psring
@@ -37,8 +37,9 @@ MATCHER_P2(StatusIs, code, message, "") {
 
 #define PSRING_TEST_CONCAT_INNER(a, b) a##b
 #define PSRING_TEST_CONCAT(a, b) PSRING_TEST_CONCAT_INNER(a, b)
-#define ASSERT_OK_AND_ASSIGN(left, expression) \
-  ASSERT_OK_AND_ASSIGN_INNER(PSRING_TEST_CONCAT(psring_statusor, __LINE__), left, expression)
+#define ASSERT_OK_AND_ASSIGN(left, expression)                                    \
+  ASSERT_OK_AND_ASSIGN_INNER(PSRING_TEST_CONCAT(psring_statusor, __LINE__), left, \
+                             expression)
 #define ASSERT_OK_AND_ASSIGN_INNER(temporary, left, expression) \
   auto temporary = (expression);                                \
   ASSERT_OK(temporary);                                         \

@@ -7,7 +7,7 @@
 // Sanitizers instrument the resolver before their runtime is up; clang 14 has no clones.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define PSRING_VECTORIZED                                                       \
+#define PSRING_VECTORIZED                                                      \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), \
                  optimize("O3")))
 #else

@@ -21,7 +21,7 @@ def psring_proto_library(name, src, deps = [], services = False, visibility = No
         name = name + "_protoc",
         srcs = [name + "_sources"],
         outs = [base + ".pb.h", base + ".pb.cc"],
-        cmd = "protoc --proto_path=. --cpp_out=$(GENDIR) $(location %s)" % src,
+        cmd = "protoc --proto_path=. --cpp_out=$(GENDIR) proto/%s" % src,
     )
     native.cc_library(
         name = name,
@@ -36,7 +36,7 @@ def psring_proto_library(name, src, deps = [], services = False, visibility = No
             srcs = [name + "_sources"],
             outs = [base + ".grpc.pb.h", base + ".grpc.pb.cc"],
             cmd = ("protoc --proto_path=. --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin" +
-                   " --grpc_out=$(GENDIR) $(location %s)") % src,
+                   " --grpc_out=$(GENDIR) proto/%s") % src,
         )
         native.cc_library(
             name = name + "_grpc",
