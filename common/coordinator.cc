@@ -1,0 +1,161 @@
+#include "common/coordinator.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/errors.h"
+
+namespace psring {
+namespace {
+
+std::string Describe(const Hello& hello) {
+  return absl::StrCat(ToString(hello.member()), " (process ", hello.process_id(), " on ",
+                      hello.host(), ")");
+}
+
+Member MakeMember(int role, int rank) {
+  Member member;
+  member.set_role(static_cast<Role>(role));
+  member.set_rank(rank);
+  return member;
+}
+
+}  // namespace
+
+std::string ToString(const Member& member) {
+  return absl::StrCat(absl::AsciiStrToLower(Role_Name(member.role())), " ",
+                      member.rank());
+}
+
+Coordinator::Coordinator(JobSpec spec, RecordSink sink)
+    : spec_(std::move(spec)), sink_(std::move(sink)) {}
+
+std::set<Coordinator::Key> Coordinator::Expected() const {
+  std::set<Key> expected;
+  for (int rank = 0; rank < spec_.workers(); ++rank) expected.insert({WORKER, rank});
+  for (int rank = 0; rank < spec_.servers(); ++rank) expected.insert({SERVER, rank});
+  return expected;
+}
+
+absl::StatusOr<JobSpec> Coordinator::Join(const Hello& hello) {
+  const auto refuse = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the coordinator refuses ", Describe(hello), ": ", why));
+  };
+  if (hello.protocol_version() != kProtocolVersion) {
+    return refuse(absl::StrCat("it speaks protocol version ", hello.protocol_version(),
+                               ", this job version ", kProtocolVersion));
+  }
+  if (hello.job() != spec_.job()) {
+    return refuse(absl::StrCat("it belongs to job \"", hello.job(), "\", this is job \"",
+                               spec_.job(), "\""));
+  }
+  const Key key(hello.member().role(), hello.member().rank());
+  if (!Expected().contains(key)) {
+    return refuse(absl::StrCat("the job has ", spec_.workers(), " workers and ",
+                               spec_.servers(), " servers, ranks count from 0"));
+  }
+  if (absl::Status status = aborts_.reason(); !status.ok()) return status;
+  MutexLock lock(&mutex_);
+  if (const auto it = processes_.find(key); it != processes_.end()) {
+    return refuse(absl::StrCat("there is already ", Describe(it->second.hello)));
+  }
+  processes_[key].hello = hello;
+  changed_.NotifyAll();
+  return spec_;
+}
+
+void Coordinator::Take(const Record& record) {
+  MutexLock lock(&sink_mutex_);
+  sink_(record);
+}
+
+void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
+  const Key key(hello.member().role(), hello.member().rank());
+  {
+    MutexLock lock(&mutex_);
+    processes_.at(key).left = true;
+    changed_.NotifyAll();
+  }
+  if (!outcome.ok()) Abort(Annotate(outcome, ToString(hello.member())));
+}
+
+void Coordinator::Lose(const Hello& hello, absl::string_view how) {
+  Abort(PeerLostError(absl::StrCat(Describe(hello), " ", how)));
+}
+
+void Coordinator::Put(const std::string& key, std::string value) {
+  MutexLock lock(&mutex_);
+  values_[key] = std::move(value);
+  changed_.NotifyAll();
+}
+
+std::string Coordinator::NamesLocked(const std::function<bool(const Key&)>& there) const {
+  std::vector<std::string> names;
+  for (const Key& key : Expected()) {
+    if (!there(key)) names.push_back(ToString(MakeMember(key.first, key.second)));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+absl::Status Coordinator::WaitLocked(const std::function<bool()>& ready,
+                                     absl::Duration timeout) {
+  const auto deadline = SteadyDeadline(timeout);
+  bool expired = false;
+  while (!aborted_ && !ready()) {
+    if (expired) return absl::DeadlineExceededError("");
+    expired = changed_.WaitUntil(&mutex_, deadline);
+  }
+  return aborted_ ? aborts_.reason() : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Coordinator::Get(const std::string& key,
+                                             absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  const absl::Status status = WaitLocked(
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(key); }, timeout);
+  if (status.ok()) return values_.at(key);
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  const std::string missing =
+      NamesLocked([&](const Key& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return processes_.contains(member);
+      });
+  return RendezvousTimeoutError(absl::StrCat(
+      "nobody published \"", key, "\" within ", absl::FormatDuration(timeout),
+      missing.empty() ? "; all members have joined"
+                      : absl::StrCat("; not joined: ", missing)));
+}
+
+absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
+                                  absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  std::set<Key>& entered = barriers_[name];
+  entered.insert({member.role(), member.rank()});
+  changed_.NotifyAll();
+  const absl::Status status =
+      WaitLocked([&] { return entered.size() == Expected().size(); }, timeout);
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return RendezvousTimeoutError(absl::StrCat(
+      ToString(member), " waited ", absl::FormatDuration(timeout), " at barrier \"", name,
+      "\" for ", NamesLocked([&](const Key& key) { return entered.contains(key); })));
+}
+
+void Coordinator::Abort(const absl::Status& reason) {
+  aborts_.Abort(reason);
+  MutexLock lock(&mutex_);
+  aborted_ = true;
+  changed_.NotifyAll();
+}
+
+bool Coordinator::finished() const {
+  MutexLock lock(&mutex_);
+  for (const Key& key : Expected()) {
+    const auto it = processes_.find(key);
+    if (it == processes_.end() || !it->second.left) return false;
+  }
+  return true;
+}
+
+}  // namespace psring

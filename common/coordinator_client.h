@@ -1,0 +1,58 @@
+// A process's side of the coordinator.
+#ifndef PSRING_COMMON_COORDINATOR_CLIENT_H_
+#define PSRING_COMMON_COORDINATOR_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/abort_source.h"
+#include "proto/coordinator.pb.h"
+
+namespace psring {
+
+// A membership in one job, from Join until Leave or destruction. Any thread.
+class CoordinatorClient {
+ public:
+  struct Options {
+    std::string address;  // HOST:PORT of the coordinator.
+    std::string job;
+    Member member;
+    // For reaching the coordinator and for each later rendezvous with other members.
+    absl::Duration rendezvous_timeout = absl::Seconds(60);
+  };
+
+  // DeadlineExceeded (exit code 4): no coordinator answered in time.
+  // FailedPrecondition: it refuses this process and says why.
+  static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Join(const Options& options);
+  // Without Leave before, the coordinator takes this process for lost.
+  virtual ~CoordinatorClient() = default;
+
+  virtual const JobSpec& spec() const = 0;
+
+  virtual absl::Status Put(const std::string& key, const std::string& value) = 0;
+  // Block for at most the rendezvous timeout; errors as in Coordinator.
+  virtual absl::StatusOr<std::string> Get(const std::string& key) = 0;
+  virtual absl::Status Barrier(const std::string& name) = 0;
+  // The same without a limit, for the end of work of unknown length: it ends when all
+  // have arrived or the job is aborted, as it is when a member or the coordinator dies.
+  virtual absl::Status BarrierWithoutDeadline(const std::string& name) = 0;
+
+  // Hands a record to the thread that sends it; does not block.
+  virtual void Report(Record record) = 0;
+
+  // Sends what has been reported, then says goodbye with this process's outcome, and
+  // returns once the coordinator has taken all of it in. The outcome that everyone
+  // reports is the job's first error, which this returns where there is one.
+  virtual absl::Status Leave(const absl::Status& outcome) = 0;
+
+  // Aborts when the coordinator says so, or is lost.
+  virtual AbortSource& aborts() = 0;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_COMMON_COORDINATOR_CLIENT_H_

@@ -1,0 +1,142 @@
+#include "common/coordinator_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/grpc_status.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace psring {
+namespace {
+
+using SessionStream = grpc::ServerReaderWriter<SessionEvent, SessionRequest>;
+
+class Service final : public CoordinatorService::Service {
+ public:
+  Service(Coordinator* coordinator, std::string job)
+      : coordinator_(coordinator), job_(std::move(job)) {}
+
+  grpc::Status Session(grpc::ServerContext*, SessionStream* stream) override {
+    SessionRequest request;
+    if (!stream->Read(&request) || !request.has_hello()) {
+      return ToGrpc(absl::InvalidArgumentError("a session starts with a hello"));
+    }
+    const Hello hello = request.hello();
+    const absl::StatusOr<JobSpec> spec = coordinator_->Join(hello);
+    if (!spec.ok()) return ToGrpc(spec.status());
+    SessionEvent welcome;
+    *welcome.mutable_welcome()->mutable_spec() = *spec;
+    stream->Write(welcome);
+
+    // From here on only the abort's callback writes, until it is unregistered.
+    AbortSource::Registration abort(&coordinator_->aborts(),
+                                    [stream](const absl::Status& reason) {
+                                      SessionEvent event;
+                                      *event.mutable_abort() = ToFailure(reason);
+                                      stream->Write(event);
+                                    });
+    while (stream->Read(&request)) {
+      if (request.has_record()) {
+        coordinator_->Take(request.record());
+      } else if (request.has_goodbye()) {
+        // After an abort a member's outcome is an echo of it, and changes nothing.
+        coordinator_->Leave(hello, request.goodbye().has_failure()
+                                       ? FromFailure(request.goodbye().failure())
+                                       : absl::OkStatus());
+        return grpc::Status::OK;
+      }
+    }
+    coordinator_->Lose(hello, "was lost: its connection ended without a goodbye");
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Put(grpc::ServerContext*, const PutRequest* request,
+                   PutResponse*) override {
+    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    coordinator_->Put(request->key(), request->value());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Get(grpc::ServerContext*, const GetRequest* request,
+                   GetResponse* response) override {
+    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    absl::StatusOr<std::string> value =
+        coordinator_->Get(request->key(), absl::Milliseconds(request->timeout_ms()));
+    if (!value.ok()) return ToGrpc(value.status());
+    response->set_value(*std::move(value));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Barrier(grpc::ServerContext*, const BarrierRequest* request,
+                       BarrierResponse*) override {
+    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    return ToGrpc(coordinator_->Barrier(request->name(), request->member(),
+                                        absl::Milliseconds(request->timeout_ms())));
+  }
+
+ private:
+  absl::Status CheckJob(const std::string& job) const {
+    if (job == job_) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("the caller belongs to job \"", job,
+                                                      "\", this is job \"", job_, "\""));
+  }
+
+  Coordinator* const coordinator_;
+  const std::string job_;
+};
+
+class Host final : public CoordinatorHost {
+ public:
+  Host(Coordinator* coordinator, std::string job)
+      : coordinator_(coordinator), service_(coordinator, std::move(job)) {}
+
+  ~Host() override {
+    if (server_ == nullptr) return;
+    // Whatever still waits is told, so that no handler outlives this object.
+    coordinator_->Abort(PeerLostError("the coordinator ended"));
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  }
+
+  absl::Status Listen(const std::string& address) {
+    grpc::ServerBuilder builder;
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "the coordinator cannot listen on ", address,
+          ": the address is not this machine's, or its port is taken or not allowed"));
+    }
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+ private:
+  Coordinator* const coordinator_;
+  Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
+    const std::string& address, Coordinator* coordinator) {
+  auto host = std::make_unique<Host>(coordinator, coordinator->job());
+  if (absl::Status status = host->Listen(address); !status.ok()) return status;
+  return host;
+}
+
+}  // namespace psring

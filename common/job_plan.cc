@@ -1,0 +1,44 @@
+#include "common/job_plan.h"
+
+#include <string>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+namespace psring {
+
+JobPlan PlanJob(const JobSpec& spec) {
+  JobPlan plan;
+  for (const TensorSpec& tensor : spec.tensors()) {
+    plan.layout.Add(tensor.name(), {tensor.shape().begin(), tensor.shape().end()});
+  }
+  plan.buckets = PlanBuckets(plan.layout, spec.experiment().buckets().cap_bytes(),
+                             spec.experiment().buckets().first_cap_bytes());
+  if (spec.servers() > 0) plan.slots = PlanStripedSlots(plan.buckets, spec.servers());
+  return plan;
+}
+
+void DescribeLayout(const ParameterLayout& layout, JobSpec* spec) {
+  for (const Tensor& tensor : layout.tensors()) {
+    TensorSpec& described = *spec->add_tensors();
+    described.set_name(tensor.name);
+    described.mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
+  }
+}
+
+uint64_t Fingerprint(const JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+}  // namespace psring

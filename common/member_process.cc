@@ -1,0 +1,67 @@
+#include "common/member_process.h"
+
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "common/coordinator.h"
+#include "common/errors.h"
+#include "glog/logging.h"
+
+namespace psring {
+namespace {
+
+int Fail(const Member& member, const absl::Status& status) {
+  std::cerr << "psring " << ToString(member) << ": " << status.message() << std::endl;
+  return static_cast<int>(ExitCodeOf(status));
+}
+
+}  // namespace
+
+int RunMember(
+    int argc, char** argv, Role role, const std::string& description,
+    const std::function<absl::Status(const Endpoint&, CoordinatorClient&)>& body) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+
+  CoordinatorClient::Options options;
+  options.member.set_role(role);
+  int rank = 0;
+  Endpoint endpoint;
+  double timeout_seconds = 60;
+  CLI::App app(description);
+  app.add_option("--coordinator", options.address, "HOST:PORT of the job's coordinator")
+      ->required();
+  app.add_option("--job", options.job, "Name of the job, the same for all its processes")
+      ->required();
+  app.add_option("--rank", rank, "This process's number within its role, from 0")
+      ->required()
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--bind", endpoint.bind, "Address to listen on")->capture_default_str();
+  app.add_option("--advertise", endpoint.advertise,
+                 "Address that others reach this process at (default: --bind)");
+  app.add_option("--rendezvous-timeout", timeout_seconds,
+                 "Seconds to wait for the coordinator and for the other processes")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? static_cast<int>(ExitCode::kOk)
+                                : static_cast<int>(ExitCode::kUsage);
+  }
+  options.member.set_rank(rank);
+  if (endpoint.advertise.empty()) endpoint.advertise = endpoint.bind;
+  endpoint.rendezvous_timeout = absl::Seconds(timeout_seconds);
+  options.rendezvous_timeout = endpoint.rendezvous_timeout;
+
+  auto client = CoordinatorClient::Join(options);
+  if (!client.ok()) return Fail(options.member, client.status());
+  LOG(INFO) << ToString(options.member) << " joined job " << options.job;
+  if (absl::Status status = body(endpoint, **client); !status.ok()) {
+    return Fail(options.member, status);
+  }
+  return static_cast<int>(ExitCode::kOk);
+}
+
+}  // namespace psring

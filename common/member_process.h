@@ -1,0 +1,32 @@
+// What the mains of workers and servers have in common: flags, membership, outcome.
+#ifndef PSRING_COMMON_MEMBER_PROCESS_H_
+#define PSRING_COMMON_MEMBER_PROCESS_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/coordinator_client.h"
+#include "proto/coordinator.pb.h"
+
+namespace psring {
+
+// The address under which others reach this process, and where it listens.
+struct Endpoint {
+  std::string bind = "127.0.0.1";  // Without port; ports are the system's choice.
+  std::string advertise;           // Without port.
+  absl::Duration rendezvous_timeout;
+};
+
+// Parses the command line, joins the job, runs `body`, and leaves with its outcome. The
+// result is the exit code; an error is one line on stderr. The body does its work and
+// calls client.Leave with its own outcome while what others are connected to still
+// stands, so that they learn the cause from the coordinator and not from a closed socket.
+int RunMember(
+    int argc, char** argv, Role role, const std::string& description,
+    const std::function<absl::Status(const Endpoint&, CoordinatorClient&)>& body);
+
+}  // namespace psring
+
+#endif  // PSRING_COMMON_MEMBER_PROCESS_H_

@@ -1,0 +1,111 @@
+#include "worker/trainer.h"
+
+#include <utility>
+
+#include "common/digest.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+
+namespace psring {
+
+Trainer::Trainer(const Options& options, const Parts& parts, StepSink sink)
+    : options_(options), parts_(parts), sink_(std::move(sink)) {}
+
+absl::Status Trainer::Run() {
+  const int64_t rows =
+      parts_.sampler->Part(/*step=*/0, options_.workers, options_.rank).size();
+  ASSIGN_OR_RETURN(features_, parts_.device->Allocate(rows * parts_.data->features()));
+  labels_.resize(rows);
+  // A step lasts until the next one starts, so that nothing falls between two.
+  absl::Duration start = parts_.time->Elapsed();
+  for (int64_t step = 0; step < options_.steps; ++step) {
+    StepRecord record;
+    record.set_rank(options_.rank);
+    record.set_step(step);
+    record.set_samples(rows);
+    record.set_start_ns(absl::ToInt64Nanoseconds(start));
+    RETURN_IF_ERROR(Step(step, &record));
+    Inspect(step + 1, &record);
+    const absl::Duration end = parts_.time->Elapsed();
+    record.set_total_ns(absl::ToInt64Nanoseconds(end - start));
+    start = end;
+    sink_(std::move(record));
+  }
+  return absl::OkStatus();
+}
+
+// Data in, gradients out bucket by bucket, parameters of the next step back.
+absl::Status Trainer::Step(int64_t step, StepRecord* record) {
+  absl::Duration last = absl::Nanoseconds(record->start_ns());
+  const auto lap = [&] {
+    const absl::Duration now = parts_.time->Elapsed();
+    return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
+  };
+
+  RETURN_IF_ERROR(Prepare(step));
+  record->set_data_ns(lap());
+
+  parts_.slowdown->Start();
+  ASSIGN_OR_RETURN(const double loss, parts_.model->Forward(batch_));
+  record->set_loss(loss);
+  record->set_forward_ns(lap());
+
+  RETURN_IF_ERROR(BackwardAndLaunch(step));
+  record->set_backward_ns(lap());
+
+  ASSIGN_OR_RETURN(const StepReport report, parts_.exchange->Finish(step));
+  const int64_t optimizer_ns = absl::ToInt64Nanoseconds(report.optimizer);
+  record->set_optimizer_ns(optimizer_ns);
+  record->set_exposed_ns(lap() - optimizer_ns);
+
+  const ExchangeTraffic traffic = parts_.exchange->traffic();
+  record->set_payload_out(traffic.payload_out);
+  record->set_payload_in(traffic.payload_in);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Prepare(int64_t step) {
+  const auto indices = parts_.sampler->Part(step, options_.workers, options_.rank);
+  parts_.data->FillTrainBatch(indices, features_.span().host(), labels_);
+  batch_ = {.rows = static_cast<int64_t>(indices.size()),
+            .features = features_.span(),
+            .labels = labels_};
+  return absl::OkStatus();
+}
+
+// Backward reports tensors from the last to the first, so buckets fill up in index
+// order; each is launched as soon as it is full, while backward goes on.
+absl::Status Trainer::BackwardAndLaunch(int64_t step) {
+  const std::vector<Bucket>& buckets = parts_.buckets->buckets;
+  unready_.clear();
+  for (const Bucket& bucket : buckets) unready_.push_back(bucket.tensor_count);
+  size_t next = 0;
+  absl::Status launched;
+  RETURN_IF_ERROR(parts_.model->Backward([&](int tensor) {
+    parts_.slowdown->Stretch();
+    --unready_[parts_.buckets->bucket_of_tensor[tensor]];
+    while (launched.ok() && next < buckets.size() && unready_[next] == 0) {
+      launched = parts_.exchange->Launch(step, buckets[next++], parts_.device->Record());
+    }
+  }));
+  RETURN_IF_ERROR(launched);
+  CHECK_EQ(next, buckets.size()) << "backward left tensors without a gradient";
+  return absl::OkStatus();
+}
+
+bool Trainer::Due(int64_t completed, int64_t interval) const {
+  return completed == options_.steps || (interval > 0 && completed % interval == 0);
+}
+
+void Trainer::Inspect(int64_t completed, StepRecord* record) {
+  if (Due(completed, options_.digest_interval)) {
+    record->set_parameter_digest(Digest(parts_.parameters.host()));
+  }
+  if (options_.take_snapshots && Due(completed, options_.snapshot_interval)) {
+    const auto parameters = parts_.parameters.host();
+    snapshots_.push_back(
+        {.step = completed, .parameters = {parameters.begin(), parameters.end()}});
+  }
+}
+
+}  // namespace psring

@@ -1,0 +1,84 @@
+// The training loop, the same for every architecture.
+#ifndef PSRING_WORKER_TRAINER_H_
+#define PSRING_WORKER_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/device.h"
+#include "common/gradient_exchange.h"
+#include "common/layout.h"
+#include "common/time_source.h"
+#include "proto/record.pb.h"
+#include "worker/data_set.h"
+#include "worker/model.h"
+#include "worker/sampler.h"
+#include "worker/slowdown.h"
+
+namespace psring {
+
+// Parameters as they were after `step` steps.
+struct Snapshot {
+  int64_t step = 0;
+  std::vector<float> parameters;
+};
+
+// One worker's training. Everything pointed to outlives it. One thread.
+class Trainer {
+ public:
+  struct Options {
+    int rank = 0;
+    int workers = 1;
+    int64_t steps = 0;
+    // As in proto/experiment.proto's Training; the last step always counts.
+    int64_t digest_interval = 0;
+    // The same for snapshots; without `take_snapshots` there are none.
+    int64_t snapshot_interval = 0;
+    bool take_snapshots = false;
+  };
+  struct Parts {
+    Device* device;
+    Model* model;  // Bound to `parameters` and `gradients`, as is the exchange.
+    GradientExchange* exchange;
+    const BucketPlan* buckets;
+    const DataSet* data;
+    const Sampler* sampler;
+    const TimeSource* time;  // At zero when all workers start step 0.
+    Slowdown* slowdown;
+    DeviceSpan parameters;
+  };
+  // Gets a record per step, in the training thread; must not block.
+  using StepSink = std::function<void(StepRecord)>;
+
+  Trainer(const Options& options, const Parts& parts, StepSink sink);
+
+  // All steps. Errors are the exchange's and the device's. A loss that is not finite is
+  // recorded and no error: divergence is a result.
+  absl::Status Run();
+
+  const std::vector<Snapshot>& snapshots() const { return snapshots_; }
+
+ private:
+  absl::Status Step(int64_t step, StepRecord* record);
+  absl::Status Prepare(int64_t step);
+  absl::Status BackwardAndLaunch(int64_t step);
+  // Digest and snapshot, where due after `completed` steps.
+  void Inspect(int64_t completed, StepRecord* record);
+  bool Due(int64_t completed, int64_t interval) const;
+
+  const Options options_;
+  const Parts parts_;
+  const StepSink sink_;
+
+  DeviceBuffer features_;
+  std::vector<int32_t> labels_;
+  Batch batch_;
+  std::vector<int> unready_;  // Per bucket: tensors whose gradient is not final yet.
+  std::vector<Snapshot> snapshots_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_WORKER_TRAINER_H_
