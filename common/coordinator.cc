@@ -10,6 +10,12 @@
 namespace psring {
 namespace {
 
+// How long a lost connection waits for a better explanation, such as the signal that
+// killed its process, from whoever started that; and how long the report of a lost peer
+// waits for either.
+constexpr absl::Duration kLossGrace = absl::Milliseconds(300);
+constexpr absl::Duration kSymptomGrace = absl::Seconds(1);
+
 std::string Describe(const Hello& hello) {
   return absl::StrCat(ToString(hello.member()), " (process ", hello.process_id(), " on ",
                       hello.host(), ")");
@@ -78,11 +84,21 @@ void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
     MutexLock lock(&mutex_);
     processes_.at(key).left = true;
     changed_.NotifyAll();
+    // A lost peer that a member tells of is a symptom, and who looks lost may itself be
+    // a victim: the cause is heard within moments, from the lost one's own session or
+    // from whoever started it.
+    if (ExitCodeOf(outcome) == ExitCode::kPeerLost) {
+      (void)WaitLocked([] { return false; }, kSymptomGrace);
+    }
   }
   if (!outcome.ok()) Abort(Annotate(outcome, ToString(hello.member())));
 }
 
 void Coordinator::Lose(const Hello& hello, absl::string_view how) {
+  {
+    MutexLock lock(&mutex_);
+    (void)WaitLocked([] { return false; }, kLossGrace);
+  }
   Abort(PeerLostError(absl::StrCat(Describe(hello), " ", how)));
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/coordinator.h"
 #include "common/errors.h"
@@ -18,9 +19,25 @@ int Fail(const Member& member, const absl::Status& status) {
 
 }  // namespace
 
-int RunMember(
-    int argc, char** argv, Role role, const std::string& description,
-    const std::function<absl::Status(const Endpoint&, CoordinatorClient&)>& body) {
+std::string HostPort(const std::string& host, int port) {
+  return absl::StrContains(host, ":") ? absl::StrCat("[", host, "]:", port)
+                                      : absl::StrCat(host, ":", port);
+}
+
+Record TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
+  Record record;
+  TrafficRecord& total = *record.mutable_traffic();
+  total.set_process(ToString(member));
+  total.set_payload_out(traffic.payload_out);
+  total.set_payload_in(traffic.payload_in);
+  total.set_initial_out(traffic.initial_out);
+  total.set_initial_in(traffic.initial_in);
+  return record;
+}
+
+int RunMember(int argc, char** argv, Role role, const std::string& description,
+              const std::function<absl::Status(const Endpoint&, const Member&,
+                                               CoordinatorClient&)>& body) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
 
@@ -58,7 +75,7 @@ int RunMember(
   auto client = CoordinatorClient::Join(options);
   if (!client.ok()) return Fail(options.member, client.status());
   LOG(INFO) << ToString(options.member) << " joined job " << options.job;
-  if (absl::Status status = body(endpoint, **client); !status.ok()) {
+  if (absl::Status status = body(endpoint, options.member, **client); !status.ok()) {
     return Fail(options.member, status);
   }
   return static_cast<int>(ExitCode::kOk);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/coordinator_client.h"
+#include "common/gradient_exchange.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -19,13 +20,19 @@ struct Endpoint {
   absl::Duration rendezvous_timeout;
 };
 
+// "HOST:PORT", with an IPv6 address in brackets.
+std::string HostPort(const std::string& host, int port);
+
 // Parses the command line, joins the job, runs `body`, and leaves with its outcome. The
 // result is the exit code; an error is one line on stderr. The body does its work and
 // calls client.Leave with its own outcome while what others are connected to still
 // stands, so that they learn the cause from the coordinator and not from a closed socket.
-int RunMember(
-    int argc, char** argv, Role role, const std::string& description,
-    const std::function<absl::Status(const Endpoint&, CoordinatorClient&)>& body);
+int RunMember(int argc, char** argv, Role role, const std::string& description,
+              const std::function<absl::Status(const Endpoint&, const Member&,
+                                               CoordinatorClient&)>& body);
+
+// What a process reports of its traffic at the end.
+Record TrafficOf(const Member& member, const ExchangeTraffic& traffic);
 
 }  // namespace psring
 

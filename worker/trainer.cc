@@ -13,8 +13,9 @@ Trainer::Trainer(const Options& options, const Parts& parts, StepSink sink)
 
 absl::Status Trainer::Run() {
   const int64_t rows =
-      parts_.sampler->Part(/*step=*/0, options_.workers, options_.rank).size();
-  ASSIGN_OR_RETURN(features_, parts_.device->Allocate(rows * parts_.data->features()));
+      parts_.sampler->WorkerBatch(/*step=*/0, options_.workers, options_.rank).size();
+  ASSIGN_OR_RETURN(features_,
+                   parts_.device->Allocate(rows * parts_.data->shape.features));
   labels_.resize(rows);
   // A step lasts until the next one starts, so that nothing falls between two.
   absl::Duration start = parts_.time->Elapsed();
@@ -42,7 +43,7 @@ absl::Status Trainer::Step(int64_t step, StepRecord* record) {
     return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
   };
 
-  RETURN_IF_ERROR(Prepare(step));
+  Prepare(step);
   record->set_data_ns(lap());
 
   parts_.slowdown->Start();
@@ -64,13 +65,12 @@ absl::Status Trainer::Step(int64_t step, StepRecord* record) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Prepare(int64_t step) {
-  const auto indices = parts_.sampler->Part(step, options_.workers, options_.rank);
-  parts_.data->FillTrainBatch(indices, features_.span().host(), labels_);
+void Trainer::Prepare(int64_t step) {
+  const auto indices = parts_.sampler->WorkerBatch(step, options_.workers, options_.rank);
+  parts_.data->train.FillBatch(indices, features_.span().data, labels_.data());
   batch_ = {.rows = static_cast<int64_t>(indices.size()),
             .features = features_.span(),
             .labels = labels_};
-  return absl::OkStatus();
 }
 
 // Backward reports tensors from the last to the first, so buckets fill up in index

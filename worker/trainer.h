@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,7 +45,7 @@ class Trainer {
     GradientExchange* exchange;
     const BucketPlan* buckets;
     const DataSet* data;
-    const Sampler* sampler;
+    Sampler* sampler;
     const TimeSource* time;  // At zero when all workers start step 0.
     Slowdown* slowdown;
     DeviceSpan parameters;
@@ -58,11 +59,13 @@ class Trainer {
   // recorded and no error: divergence is a result.
   absl::Status Run();
 
-  const std::vector<Snapshot>& snapshots() const { return snapshots_; }
+  // After Run; leaves none behind.
+  std::vector<Snapshot> TakeSnapshots() { return std::move(snapshots_); }
 
  private:
   absl::Status Step(int64_t step, StepRecord* record);
-  absl::Status Prepare(int64_t step);
+  // Fills the batch of the step.
+  void Prepare(int64_t step);
   absl::Status BackwardAndLaunch(int64_t step);
   // Digest and snapshot, where due after `completed` steps.
   void Inspect(int64_t completed, StepRecord* record);

@@ -1,0 +1,84 @@
+#include "common/arithmetic.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "common/digest.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+// Awkward values: many exponents, both signs.
+std::vector<float> Values(int count, uint32_t seed) {
+  std::vector<float> values(count);
+  for (float& value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = std::ldexp(static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f,
+                       static_cast<int>(seed >> 27) - 16);
+  }
+  return values;
+}
+
+TEST(ArithmeticTest, EveryLengthAndAlignmentGivesTheBitsOfThePlainLoop) {
+  for (int count = 0; count < 70; ++count) {
+    for (int offset = 0; offset < 4; ++offset) {
+      std::vector<float> sum = Values(count + offset, 1);
+      const std::vector<float> addend = Values(count + offset, 2);
+      std::vector<float> expected = sum;
+      for (int i = offset; i < count + offset; ++i) {
+        volatile float result = expected[i] + addend[i];  // Keeps the loop plain.
+        expected[i] = result * 0.25f;
+      }
+      AddInPlace(std::span(sum).subspan(offset), std::span(addend).subspan(offset));
+      ScaleInPlace(std::span(sum).subspan(offset), 0.25f);
+      for (int i = 0; i < count + offset; ++i) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(sum[i]), std::bit_cast<uint32_t>(expected[i]));
+      }
+    }
+  }
+}
+
+TEST(DigestTest, PartsAddUpToTheWhole) {
+  const std::vector<float> values = Values(1000, 3);
+  const std::span<const float> all = values;
+  for (const int cut : {0, 1, 15, 16, 500, 1000}) {
+    EXPECT_EQ(Digest(all.first(cut)) + Digest(all.subspan(cut), cut), Digest(all));
+  }
+}
+
+TEST(DigestTest, SeesAFlippedBitAnExchangeAndTheSignOfZero) {
+  std::vector<float> values = Values(100, 4);
+  const uint64_t before = Digest(values);
+  for (int bit = 0; bit < 32; ++bit) {
+    std::vector<float> changed = values;
+    changed[50] =
+        std::bit_cast<float>(std::bit_cast<uint32_t>(changed[50]) ^ (1u << bit));
+    EXPECT_NE(Digest(changed), before) << "bit " << bit;
+  }
+  std::vector<float> exchanged = values;
+  std::swap(exchanged[3], exchanged[4]);
+  EXPECT_NE(Digest(exchanged), before);
+  values[7] = 0.0f;
+  const uint64_t positive = Digest(values);
+  values[7] = -0.0f;
+  EXPECT_NE(Digest(values), positive);
+}
+
+// Digests are compared between processes and kept in files: the function must not move.
+TEST(DigestTest, IsTheSameOnEveryMachine) {
+  const std::vector<float> values = {1.0f, -2.5f, 0.0f};
+  uint64_t expected = 0;
+  for (uint64_t i = 0; i < 3; ++i) {
+    uint64_t x = std::bit_cast<uint32_t>(values[i]) + (i + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    expected += x ^ (x >> 31);
+  }
+  EXPECT_EQ(Digest(values), expected);
+}
+
+}  // namespace
+}  // namespace psring

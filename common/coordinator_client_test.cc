@@ -1,0 +1,146 @@
+// The coordinator with real gRPC between its client and its service, in one process.
+#include "common/coordinator_client.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/coordinator.h"
+#include "common/coordinator_service.h"
+#include "common/errors.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using absl::StatusCode;
+using testing::AllOf;
+using testing::HasSubstr;
+
+JobSpec MakeSpec() {
+  JobSpec spec;
+  spec.set_job("job");
+  spec.set_workers(2);
+  spec.set_steps(7);
+  return spec;
+}
+
+class CoordinatorClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto host = CoordinatorHost::Start("127.0.0.1:0", &coordinator_);
+    ASSERT_OK(host);
+    host_ = *std::move(host);
+  }
+
+  CoordinatorClient::Options OptionsOf(int rank) {
+    CoordinatorClient::Options options;
+    options.address = absl::StrCat("127.0.0.1:", host_->port());
+    options.job = "job";
+    options.member.set_role(WORKER);
+    options.member.set_rank(rank);
+    return options;
+  }
+
+  std::vector<int64_t> steps_;  // Of the records taken in.
+  Coordinator coordinator_{MakeSpec(), [this](const Record& record) {
+                             steps_.push_back(record.step().step());
+                           }};
+  std::unique_ptr<CoordinatorHost> host_;
+};
+
+Record StepOf(int64_t step) {
+  Record record;
+  record.mutable_step()->set_step(step);
+  return record;
+}
+
+TEST_F(CoordinatorClientTest, TwoMembersMeetAndLeave) {
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < 2; ++rank) {
+    workers.emplace_back([&, rank] {
+      ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(rank)));
+      EXPECT_EQ(client->spec().steps(), 7);
+      EXPECT_OK(client->Put(absl::StrCat("key ", rank), absl::StrCat("value ", rank)));
+      const auto other = client->Get(absl::StrCat("key ", 1 - rank));
+      ASSERT_OK(other);
+      EXPECT_EQ(*other, absl::StrCat("value ", 1 - rank));
+      EXPECT_OK(client->Barrier("start"));
+      EXPECT_OK(client->BarrierWithoutDeadline("end"));
+      EXPECT_OK(client->Leave(absl::OkStatus()));
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_TRUE(coordinator_.finished());
+  EXPECT_OK(coordinator_.status());
+}
+
+TEST_F(CoordinatorClientTest, EveryReportIsTakenInBeforeLeaveReturns) {
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
+  constexpr int kReports = 500;
+  for (int step = 0; step < kReports; ++step) client->Report(StepOf(step));
+  ASSERT_OK(client->Leave(absl::OkStatus()));
+  ASSERT_EQ(steps_.size(), kReports);
+  for (int step = 0; step < kReports; ++step) EXPECT_EQ(steps_[step], step);
+}
+
+TEST_F(CoordinatorClientTest, AMemberThatGoesWithoutAGoodbyeEndsTheOthers) {
+  ASSERT_OK_AND_ASSIGN(const auto survivor, CoordinatorClient::Join(OptionsOf(0)));
+  ASSERT_OK_AND_ASSIGN(auto lost, CoordinatorClient::Join(OptionsOf(1)));
+  lost.reset();
+  EXPECT_THAT(survivor->BarrierWithoutDeadline("end"),
+              StatusIs(StatusCode::kUnavailable, AllOf(HasSubstr("worker 1 (process"),
+                                                       HasSubstr("without a goodbye"))));
+  // Its own outcome is the job's first error.
+  EXPECT_THAT(survivor->Leave(absl::OkStatus()),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("worker 1")));
+}
+
+TEST_F(CoordinatorClientTest, AFailureReachesTheOthersWithItsExitCode) {
+  ASSERT_OK_AND_ASSIGN(const auto survivor, CoordinatorClient::Join(OptionsOf(0)));
+  ASSERT_OK_AND_ASSIGN(const auto failed, CoordinatorClient::Join(OptionsOf(1)));
+  EXPECT_FALSE(failed->Leave(CheckFailedError("unequal")).ok());
+  const auto value = survivor->Get("never");
+  EXPECT_THAT(value, StatusIs(StatusCode::kDataLoss, testing::Eq("worker 1: unequal")));
+  EXPECT_EQ(ExitCodeOf(value.status()), ExitCode::kCheckFailed);
+}
+
+TEST_F(CoordinatorClientTest, ALostCoordinatorEndsItsMembers) {
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
+  host_.reset();
+  EXPECT_THAT(client->BarrierWithoutDeadline("end"),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("coordinator")));
+}
+
+TEST_F(CoordinatorClientTest, NobodyThereIsARendezvousTimeout) {
+  CoordinatorClient::Options options = OptionsOf(0);
+  options.rendezvous_timeout = absl::Milliseconds(50);
+  host_.reset();
+  const auto client = CoordinatorClient::Join(options);
+  EXPECT_THAT(client, StatusIs(StatusCode::kDeadlineExceeded,
+                               AllOf(HasSubstr("worker 0"), HasSubstr(options.address))));
+  EXPECT_EQ(ExitCodeOf(client.status()), ExitCode::kRendezvousTimeout);
+}
+
+TEST_F(CoordinatorClientTest, RefusalsSayWhy) {
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
+  EXPECT_THAT(CoordinatorClient::Join(OptionsOf(0)),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("already")));
+  CoordinatorClient::Options stranger = OptionsOf(1);
+  stranger.job = "yesterday";
+  EXPECT_THAT(CoordinatorClient::Join(stranger),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("yesterday")));
+  EXPECT_OK(coordinator_.status());
+}
+
+TEST_F(CoordinatorClientTest, ATakenPortIsAnError) {
+  Coordinator other(MakeSpec(), [](const Record&) {});
+  EXPECT_THAT(CoordinatorHost::Start(absl::StrCat("127.0.0.1:", host_->port()), &other),
+              StatusIs(StatusCode::kUnavailable, HasSubstr(absl::StrCat(host_->port()))));
+}
+
+}  // namespace
+}  // namespace psring

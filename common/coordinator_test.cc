@@ -1,0 +1,165 @@
+#include "common/coordinator.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/errors.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using absl::StatusCode;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Waits that must end by an event get this; none is meant to last.
+constexpr absl::Duration kLong = absl::Seconds(60);
+// For waits that must run out.
+constexpr absl::Duration kShort = absl::Milliseconds(5);
+
+JobSpec MakeSpec(int workers, int servers) {
+  JobSpec spec;
+  spec.set_job("job");
+  spec.set_workers(workers);
+  spec.set_servers(servers);
+  return spec;
+}
+
+Hello MakeHello(Role role, int rank) {
+  Hello hello;
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_job("job");
+  hello.mutable_member()->set_role(role);
+  hello.mutable_member()->set_rank(rank);
+  hello.set_host("host" + std::to_string(rank));
+  hello.set_process_id(100 + rank);
+  return hello;
+}
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  Coordinator coordinator_{MakeSpec(2, 1),
+                           [this](const Record& record) { records_.push_back(record); }};
+  std::vector<Record> records_;
+};
+
+TEST_F(CoordinatorTest, OneProcessPerMember) {
+  ASSERT_OK_AND_ASSIGN(const JobSpec spec, coordinator_.Join(MakeHello(WORKER, 0)));
+  EXPECT_EQ(spec.workers(), 2);
+  EXPECT_THAT(coordinator_.Join(MakeHello(WORKER, 0)),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("worker 0"), HasSubstr("already"))));
+  Hello stranger = MakeHello(WORKER, 1);
+  stranger.set_job("yesterday");
+  EXPECT_THAT(coordinator_.Join(stranger),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("\"yesterday\""), HasSubstr("\"job\""))));
+  EXPECT_THAT(coordinator_.Join(MakeHello(SERVER, 1)),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("1 servers")));
+  Hello old = MakeHello(WORKER, 1);
+  old.set_protocol_version(0);
+  EXPECT_THAT(coordinator_.Join(old),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("version 0")));
+  EXPECT_OK(coordinator_.status());
+}
+
+TEST_F(CoordinatorTest, FirstReasonWins) {
+  coordinator_.Abort(PeerLostError("first"));
+  coordinator_.Abort(absl::InternalError("second"));
+  const auto is_first = StatusIs(StatusCode::kUnavailable, testing::Eq("first"));
+  EXPECT_THAT(coordinator_.status(), is_first);
+  EXPECT_THAT(coordinator_.Join(MakeHello(WORKER, 0)), is_first);
+  EXPECT_THAT(coordinator_.Get("key", kLong), is_first);
+  EXPECT_THAT(coordinator_.Barrier("b", MakeHello(WORKER, 0).member(), kLong), is_first);
+}
+
+TEST_F(CoordinatorTest, LossIsAbort) {
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 1)));
+  coordinator_.Lose(MakeHello(WORKER, 1), "was lost");
+  EXPECT_THAT(coordinator_.status(),
+              StatusIs(StatusCode::kUnavailable,
+                       HasSubstr("worker 1 (process 101 on host1) was lost")));
+  EXPECT_EQ(ExitCodeOf(coordinator_.status()), ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, AMembersFailureAbortsWithItsName) {
+  ASSERT_OK(coordinator_.Join(MakeHello(SERVER, 0)));
+  coordinator_.Leave(MakeHello(SERVER, 0), absl::InvalidArgumentError("bad data"));
+  EXPECT_THAT(coordinator_.status(),
+              StatusIs(StatusCode::kInvalidArgument, testing::Eq("server 0: bad data")));
+}
+
+TEST_F(CoordinatorTest, TheCauseGoesBeforeItsSymptoms) {
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 0)));
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 1)));
+  std::thread victim([&] {
+    coordinator_.Leave(MakeHello(WORKER, 0), PeerLostError("left neighbour is gone"));
+  });
+  coordinator_.Abort(PeerLostError("worker 1 was killed"));
+  victim.join();
+  EXPECT_THAT(coordinator_.status(),
+              StatusIs(StatusCode::kUnavailable, testing::Eq("worker 1 was killed")));
+}
+
+TEST_F(CoordinatorTest, GetWaitsForPut) {
+  std::thread putter([&] { coordinator_.Put("key", "value"); });
+  ASSERT_OK_AND_ASSIGN(const std::string value, coordinator_.Get("key", kLong));
+  EXPECT_EQ(value, "value");
+  putter.join();
+}
+
+TEST_F(CoordinatorTest, GetRunsOutAndNamesWhoIsMissing) {
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 0)));
+  const auto value = coordinator_.Get("endpoint/server 0", kShort);
+  EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded,
+                              AllOf(HasSubstr("endpoint/server 0"),
+                                    HasSubstr("not joined: worker 1, server 0"))));
+  EXPECT_EQ(ExitCodeOf(value.status()), ExitCode::kRendezvousTimeout);
+}
+
+TEST_F(CoordinatorTest, BarrierLetsAllThroughTogether) {
+  std::vector<std::thread> others;
+  for (const Hello& hello : {MakeHello(WORKER, 1), MakeHello(SERVER, 0)}) {
+    others.emplace_back(
+        [&, hello] { EXPECT_OK(coordinator_.Barrier("start", hello.member(), kLong)); });
+  }
+  EXPECT_OK(coordinator_.Barrier("start", MakeHello(WORKER, 0).member(), kLong));
+  for (std::thread& other : others) other.join();
+}
+
+TEST_F(CoordinatorTest, BarrierRunsOutAndNamesWhoIsMissing) {
+  EXPECT_THAT(
+      coordinator_.Barrier("start", MakeHello(WORKER, 1).member(), kShort),
+      StatusIs(StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("worker 1 waited"), HasSubstr("for worker 0, server 0"))));
+  // Entering again is not entering twice.
+  EXPECT_THAT(coordinator_.Barrier("start", MakeHello(WORKER, 1).member(), kShort),
+              StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("worker 0, server 0")));
+}
+
+TEST_F(CoordinatorTest, AbortFreesWhoIsParked) {
+  std::thread parked([&] {
+    EXPECT_THAT(coordinator_.Get("never", absl::InfiniteDuration()),
+                StatusIs(StatusCode::kUnavailable, testing::Eq("over")));
+  });
+  coordinator_.Abort(PeerLostError("over"));
+  parked.join();
+}
+
+TEST_F(CoordinatorTest, FinishedWhenAllHaveLeft) {
+  const std::vector<Hello> all = {MakeHello(WORKER, 0), MakeHello(WORKER, 1),
+                                  MakeHello(SERVER, 0)};
+  for (const Hello& hello : all) ASSERT_OK(coordinator_.Join(hello));
+  for (const Hello& hello : all) {
+    EXPECT_FALSE(coordinator_.finished());
+    coordinator_.Leave(hello, absl::OkStatus());
+  }
+  EXPECT_TRUE(coordinator_.finished());
+  EXPECT_OK(coordinator_.status());
+}
+
+}  // namespace
+}  // namespace psring
