@@ -1,0 +1,107 @@
+#include "experiments/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "experiments/config_check.h"
+#include "experiments/config_text.h"
+#include "google/protobuf/text_format.h"
+#include "worker/data_set.h"
+
+namespace psring {
+namespace {
+
+constexpr int64_t kCapBytes = 1 << 20;
+constexpr int64_t kFirstCapBytes = 256 << 10;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a folder; allowed: a file in text format"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) {
+    return std::filesystem::exists(path, ignored)
+               ? absl::InvalidArgumentError(absl::StrCat(path, ": cannot be opened"))
+               : absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+void FillDefaults(Experiment* experiment) {
+  FashionMnistSettings* fashion_mnist =
+      experiment->mutable_data()->mutable_fashion_mnist();
+  if (fashion_mnist->directory().empty()) {
+    fashion_mnist->set_directory(kFashionMnistDirectory);
+  }
+  Buckets* buckets = experiment->mutable_buckets();
+  if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
+  if (buckets->first_cap_bytes() == 0) {
+    buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
+  }
+  for (Arm& arm : *experiment->mutable_arms()) {
+    if (arm.has_parameter_server()) arm.mutable_parameter_server()->mutable_sync();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Experiment> LoadExperiment(const std::string& path,
+                                          const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  Experiment experiment;
+  FieldOrigins origins(path);
+  RETURN_IF_ERROR(ReadText(text, &experiment, &origins));
+  for (const std::string& assignment : overrides) {
+    RETURN_IF_ERROR(ApplyOverride(assignment, &experiment, &origins));
+  }
+  RETURN_IF_ERROR(CheckExperiment(experiment, origins));
+  FillDefaults(&experiment);
+  return experiment;
+}
+
+std::string PrintExperiment(const Experiment& experiment) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(experiment, &text);
+  return text;
+}
+
+absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count) {
+  const Training& training = experiment.training();
+  if (training.global_batch() > train_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.global_batch: is ", training.global_batch(),
+                     ", more than the training set has; allowed: at most ", train_count));
+  }
+  const int64_t most_epochs = std::numeric_limits<int64_t>::max() / train_count;
+  if (training.epochs() > most_epochs) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.epochs: is ", training.epochs(), "; allowed: at most ", most_epochs));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
+                                   int64_t train_count) {
+  RETURN_IF_ERROR(CheckAgainstData(experiment, train_count));
+  const Training& training = experiment.training();
+  const Cluster cluster = ResolveCluster(experiment, arm);
+  JobSpec spec;
+  spec.set_job(absl::StrCat(experiment.name(), "/", arm.name()));
+  *spec.mutable_experiment() = experiment;
+  *spec.mutable_arm() = arm;
+  spec.set_workers(static_cast<int32_t>(cluster.workers()));
+  spec.set_servers(static_cast<int32_t>(cluster.servers()));
+  spec.set_steps(training.has_steps()
+                     ? training.steps()
+                     : training.epochs() * (train_count / training.global_batch()));
+  return spec;
+}
+
+}  // namespace psring

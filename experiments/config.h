@@ -1,0 +1,43 @@
+// Experiments from their files, checked and complete, and the jobs that follow.
+#ifndef PSRING_EXPERIMENTS_CONFIG_H_
+#define PSRING_EXPERIMENTS_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/coordinator.pb.h"
+#include "proto/experiment.pb.h"
+
+namespace psring {
+
+// Reads an experiment in text format (proto/experiment.proto), applies the overrides in
+// their order (experiments/config_text.h has their syntax), checks it, and fills in what
+// was left out: data.fashion_mnist.directory, buckets.cap_bytes (1 MiB),
+// buckets.first_cap_bytes (256 KiB, at most cap_bytes), and `sync` for a parameter-server
+// arm without consistency. Arms keep their own cluster; ResolveArm resolves it.
+//
+// Errors: NotFound, there is no such file; InvalidArgument, one line that names the file
+// and line, or the override, the field, what is wrong with it and what is allowed.
+absl::StatusOr<Experiment> LoadExperiment(const std::string& path,
+                                          const std::vector<std::string>& overrides);
+
+// Text that LoadExperiment reads back as the same experiment.
+std::string PrintExperiment(const Experiment& experiment);
+
+// What a loaded experiment can only be checked for once the data are known: a global
+// batch larger than the training set, or more epochs than can be counted in steps.
+// Errors are InvalidArgument and name the field, not the line.
+absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count);
+
+// The job of one arm of a loaded experiment: workers, servers and steps resolved, with
+// epochs turned into steps by the number of training samples. The job's name is
+// "EXPERIMENT/ARM". Errors as CheckAgainstData.
+absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
+                                   int64_t train_count);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_CONFIG_H_

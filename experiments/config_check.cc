@@ -1,0 +1,294 @@
+#include "experiments/config_check.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace psring {
+namespace {
+
+constexpr int64_t kWidestLayer = 1 << 20;
+constexpr int64_t kSmallestBucketBytes = sizeof(float);
+
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("'", absl::Utf8SafeCEscape(text), "'");
+}
+
+std::string Members(const google::protobuf::Message& message, const char* oneof) {
+  return MemberNames(*message.GetDescriptor()->FindOneofByName(oneof));
+}
+
+// The checks of one experiment, each named after the part of it that it looks at.
+class Checker {
+ public:
+  Checker(const Experiment& experiment, const FieldOrigins& origins)
+      : experiment_(experiment), origins_(origins) {}
+
+  absl::Status Check() const {
+    RETURN_IF_ERROR(CheckName("name", experiment_.name()));
+    RETURN_IF_ERROR(CheckModel());
+    if (experiment_.data().kind_case() == DataSettings::KIND_NOT_SET) {
+      return Missing("data", Members(DataSettings(), "kind"));
+    }
+    RETURN_IF_ERROR(CheckTraining());
+    RETURN_IF_ERROR(CheckCluster());
+    RETURN_IF_ERROR(CheckBuckets());
+    if (!OnFailure_IsValid(experiment_.on_failure())) {
+      return Wrong("on_failure", absl::StrCat("is ", int{experiment_.on_failure()}),
+                   ValueNames(*OnFailure_descriptor()));
+    }
+    RETURN_IF_ERROR(CheckArms());
+    return CheckInject();
+  }
+
+ private:
+  absl::Status Wrong(const std::string& path, const std::string& problem,
+                     const std::string& allowed) const {
+    return origins_.Error(path, problem, allowed);
+  }
+  absl::Status Missing(const std::string& path, const std::string& allowed) const {
+    return Wrong(path, "missing", allowed);
+  }
+  // A field of a number that must be given.
+  absl::Status WrongOrMissing(const std::string& path, double value,
+                              const std::string& allowed) const {
+    return origins_.Has(path) ? Wrong(path, absl::StrCat("is ", value), allowed)
+                              : Missing(path, allowed);
+  }
+
+  // Names become folders.
+  absl::Status CheckName(const std::string& path, const std::string& name) const {
+    const auto in_name = [](unsigned char c) {
+      return c < 128 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+    };
+    const std::string allowed =
+        "letters, digits, '-', '_' and '.', not starting with '.'";
+    if (name.empty()) return Missing(path, allowed);
+    if (name[0] == '.' || !std::ranges::all_of(name, in_name)) {
+      return Wrong(path, absl::StrCat("is ", Quoted(name)), allowed);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckModel() const {
+    if (experiment_.model().kind_case() == ModelSettings::KIND_NOT_SET) {
+      return Missing("model", Members(ModelSettings(), "kind"));
+    }
+    const MlpSettings& mlp = experiment_.model().mlp();
+    for (int i = 0; i < mlp.hidden_size(); ++i) {
+      if (mlp.hidden(i) >= 1 && mlp.hidden(i) <= kWidestLayer) continue;
+      return Wrong(absl::StrCat("model.mlp.hidden[", i, "]"),
+                   absl::StrCat("is ", mlp.hidden(i)),
+                   absl::StrCat("1 to ", kWidestLayer));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTraining() const {
+    const Training& training = experiment_.training();
+    switch (training.length_case()) {
+      case Training::kSteps:
+        RETURN_IF_ERROR(CheckAtLeast("training.steps", training.steps(), 1));
+        break;
+      case Training::kEpochs:
+        RETURN_IF_ERROR(CheckAtLeast("training.epochs", training.epochs(), 1));
+        break;
+      case Training::LENGTH_NOT_SET:
+        return Wrong("training", "has no length", Members(training, "length"));
+    }
+    if (training.global_batch() < 1) {
+      return WrongOrMissing("training.global_batch",
+                            static_cast<double>(training.global_batch()), "at least 1");
+    }
+    RETURN_IF_ERROR(CheckOptimizer());
+    RETURN_IF_ERROR(
+        CheckAtLeast("training.evaluation_interval", training.evaluation_interval(), 0));
+    RETURN_IF_ERROR(
+        CheckAtLeast("training.digest_interval", training.digest_interval(), 0));
+    const double target = training.target_accuracy();
+    if (!(target >= 0 && target <= 1)) {
+      return Wrong("training.target_accuracy", absl::StrCat("is ", target), "0 to 1");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOptimizer() const {
+    const Optimizer& optimizer = experiment_.training().optimizer();
+    if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
+      return Missing("training.optimizer", Members(optimizer, "kind"));
+    }
+    // Written so that not-a-number fails each of them.
+    const Sgd& sgd = optimizer.sgd();
+    const std::string path = "training.optimizer.sgd.";
+    if (!(sgd.learning_rate() > 0 && std::isfinite(sgd.learning_rate()))) {
+      return WrongOrMissing(path + "learning_rate", sgd.learning_rate(),
+                            "a finite number above 0");
+    }
+    if (!(sgd.momentum() >= 0 && sgd.momentum() < 1)) {
+      return Wrong(path + "momentum", absl::StrCat("is ", sgd.momentum()),
+                   "at least 0 and below 1");
+    }
+    if (!(sgd.weight_decay() >= 0 && std::isfinite(sgd.weight_decay()))) {
+      return Wrong(path + "weight_decay", absl::StrCat("is ", sgd.weight_decay()),
+                   "a finite number of at least 0");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAtLeast(const std::string& path, int64_t value,
+                            int64_t smallest) const {
+    if (value >= smallest) return absl::OkStatus();
+    return Wrong(path, absl::StrCat("is ", value), absl::StrCat("at least ", smallest));
+  }
+
+  // A number of processes that is written at `path`, if it is.
+  absl::Status CheckCount(const std::string& path, int64_t value,
+                          int64_t smallest) const {
+    if (!origins_.Has(path) || (value >= smallest && value <= kMostProcesses)) {
+      return absl::OkStatus();
+    }
+    return Wrong(path, absl::StrCat("is ", value),
+                 absl::StrCat(smallest, " to ", kMostProcesses));
+  }
+
+  absl::Status CheckCluster() const {
+    RETURN_IF_ERROR(CheckCount("cluster.workers", experiment_.cluster().workers(), 1));
+    return CheckCount("cluster.servers", experiment_.cluster().servers(), 0);
+  }
+
+  absl::Status CheckBuckets() const {
+    const auto check = [this](const std::string& path, int64_t bytes) {
+      return origins_.Has(path) ? CheckAtLeast(path, bytes, kSmallestBucketBytes)
+                                : absl::OkStatus();
+    };
+    RETURN_IF_ERROR(check("buckets.cap_bytes", experiment_.buckets().cap_bytes()));
+    return check("buckets.first_cap_bytes", experiment_.buckets().first_cap_bytes());
+  }
+
+  absl::Status CheckArms() const {
+    if (experiment_.arms().empty()) {
+      return Missing("arms", "one or more arms { }, each with a name and a mode");
+    }
+    std::map<std::string, int> names;
+    for (int i = 0; i < experiment_.arms_size(); ++i) {
+      const std::string path = absl::StrCat("arms[", i, "]");
+      const Arm& arm = experiment_.arms(i);
+      RETURN_IF_ERROR(CheckName(path + ".name", arm.name()));
+      const auto [first, is_new] = names.emplace(arm.name(), i);
+      if (!is_new) {
+        return Wrong(path + ".name",
+                     absl::StrCat(Quoted(arm.name()), " is the name of arms[",
+                                  first->second, "] too"),
+                     "a name of its own");
+      }
+      RETURN_IF_ERROR(CheckMode(path, arm));
+      RETURN_IF_ERROR(CheckArmCluster(path, arm));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMode(const std::string& path, const Arm& arm) const {
+    if (arm.mode_case() == Arm::MODE_NOT_SET) {
+      return Wrong(path, "has no mode", Members(arm, "mode"));
+    }
+    const Sync::Order order = arm.parameter_server().sync().order();
+    if (!Sync::Order_IsValid(order)) {
+      return Wrong(path + ".parameter_server.sync.order", absl::StrCat("is ", int{order}),
+                   ValueNames(*Sync::Order_descriptor()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckArmCluster(const std::string& path, const Arm& arm) const {
+    const std::string own_workers = path + ".cluster.workers";
+    const std::string own_servers = path + ".cluster.servers";
+    if (!arm.has_parameter_server() && arm.cluster().servers() != 0) {
+      return Wrong(
+          own_servers,
+          absl::StrCat(arm.has_ring() ? "ring" : "local", " arms have no servers"),
+          "leaving it out");
+    }
+    if (arm.has_local() && arm.cluster().workers() > 1) {
+      return Wrong(own_workers, "local arms have one worker", "1, or leaving it out");
+    }
+    RETURN_IF_ERROR(CheckCount(own_workers, arm.cluster().workers(), 1));
+    RETURN_IF_ERROR(CheckCount(own_servers, arm.cluster().servers(),
+                               arm.has_parameter_server() ? 1 : 0));
+
+    const Cluster cluster = ResolveCluster(experiment_, arm);
+    const std::string range = absl::StrCat("1 to ", kMostProcesses);
+    if (cluster.workers() == 0) return Missing("cluster.workers", range);
+    if (arm.has_parameter_server() && cluster.servers() == 0) {
+      return Wrong("cluster.servers",
+                   absl::StrCat(origins_.Has("cluster.servers") ? "is 0" : "missing",
+                                ", and arm ", Quoted(arm.name()), " needs servers"),
+                   range);
+    }
+    const int64_t batch = experiment_.training().global_batch();
+    if (batch % cluster.workers() == 0) return absl::OkStatus();
+    const int64_t below = batch / cluster.workers() * cluster.workers();
+    return Wrong("training.global_batch",
+                 absl::StrCat(batch, " samples cannot be divided among the ",
+                              cluster.workers(), " workers of arm ", Quoted(arm.name())),
+                 absl::StrCat("multiples of ", cluster.workers(), ", the nearest are ",
+                              below > 0 ? absl::StrCat(below, " and ") : "",
+                              below + cluster.workers()));
+  }
+
+  // A slow rank that an arm lacks would make the arms incomparable without a word. Local
+  // arms are the exception: they are the reference, however many workers the others have.
+  absl::Status CheckInject() const {
+    int64_t ranks = 0;
+    for (const Arm& arm : experiment_.arms()) {
+      const int64_t workers = ResolveCluster(experiment_, arm).workers();
+      if (!arm.has_local()) ranks = ranks == 0 ? workers : std::min(ranks, workers);
+    }
+    if (ranks == 0) ranks = 1;
+    std::set<int64_t> slow;
+    for (int i = 0; i < experiment_.inject().slow_worker_size(); ++i) {
+      const SlowWorker& worker = experiment_.inject().slow_worker(i);
+      const std::string path = absl::StrCat("inject.slow_worker[", i, "]");
+      if (worker.rank() < 0 || worker.rank() >= ranks) {
+        return Wrong(path + ".rank", absl::StrCat("is ", worker.rank()),
+                     absl::StrCat("0 to ", ranks - 1, ", the ranks that all arms have"));
+      }
+      if (!slow.insert(worker.rank()).second) {
+        return Wrong(path + ".rank",
+                     absl::StrCat("rank ", worker.rank(), " is slowed down twice"),
+                     "each rank once");
+      }
+      if (!(worker.factor() >= 1 && std::isfinite(worker.factor()))) {
+        return WrongOrMissing(path + ".factor", worker.factor(),
+                              "a finite number of at least 1");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Experiment& experiment_;
+  const FieldOrigins& origins_;
+};
+
+}  // namespace
+
+Cluster ResolveCluster(const Experiment& experiment, const Arm& arm) {
+  Cluster cluster = experiment.cluster();
+  if (arm.cluster().workers() != 0) cluster.set_workers(arm.cluster().workers());
+  if (arm.cluster().servers() != 0) cluster.set_servers(arm.cluster().servers());
+  if (!arm.has_parameter_server()) cluster.set_servers(0);
+  if (arm.has_local()) cluster.set_workers(1);
+  return cluster;
+}
+
+absl::Status CheckExperiment(const Experiment& experiment, const FieldOrigins& origins) {
+  return Checker(experiment, origins).Check();
+}
+
+}  // namespace psring

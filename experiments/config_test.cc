@@ -1,0 +1,318 @@
+#include "experiments/config.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using testing::Eq;
+using testing::HasSubstr;
+
+constexpr char kText[] = R"(name: "test"
+model { mlp { hidden: [8, 4] } }
+data { fashion_mnist {} }
+training {
+  steps: 100
+  global_batch: 12
+  optimizer { sgd { learning_rate: 0.5 } }
+}
+cluster { workers: 2 servers: 1 }
+arms { name: "ps" parameter_server {} }
+arms { name: "ring" ring {} }
+)";
+
+std::string Write(const std::string& text) {
+  const std::string path = testing::TempDir() + "/experiment.textproto";
+  std::ofstream(path) << text;
+  return path;
+}
+
+absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) {
+  return LoadExperiment(Write(kText), overrides);
+}
+
+TEST(LoadExperimentTest, FillsInDefaults) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load());
+  EXPECT_EQ(experiment.data().fashion_mnist().directory(),
+            "/usr/share/datasets/fashion-mnist");
+  EXPECT_EQ(experiment.buckets().cap_bytes(), 1 << 20);
+  EXPECT_EQ(experiment.buckets().first_cap_bytes(), 256 << 10);
+  EXPECT_TRUE(experiment.arms(0).parameter_server().has_sync());
+  EXPECT_EQ(experiment.training().seed(), 0);
+  ASSERT_OK_AND_ASSIGN(const Experiment small, Load({"buckets.cap_bytes=4096"}));
+  EXPECT_EQ(small.buckets().first_cap_bytes(), 4096);
+}
+
+TEST(LoadExperimentTest, KeepsWhatIsSet) {
+  ASSERT_OK_AND_ASSIGN(
+      const Experiment experiment,
+      Load({"data.fashion_mnist.directory=/data", "buckets.cap_bytes=4096",
+            "buckets.first_cap_bytes=1024", "training.epochs=3",
+            "arms[0].parameter_server.sync.order=RANK"}));
+  EXPECT_EQ(experiment.data().fashion_mnist().directory(), "/data");
+  EXPECT_EQ(experiment.buckets().cap_bytes(), 4096);
+  EXPECT_EQ(experiment.buckets().first_cap_bytes(), 1024);
+  EXPECT_EQ(experiment.training().length_case(), Training::kEpochs);
+  EXPECT_EQ(experiment.arms(0).parameter_server().sync().order(), Sync::RANK);
+}
+
+TEST(LoadExperimentTest, MissingFile) {
+  EXPECT_THAT(
+      LoadExperiment("/nowhere/x.textproto", {}),
+      StatusIs(absl::StatusCode::kNotFound, "/nowhere/x.textproto: no such file"));
+  EXPECT_THAT(LoadExperiment(testing::TempDir(), {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is a folder")));
+}
+
+TEST(LoadExperimentTest, ErrorsNameFileAndLine) {
+  const auto load_with = [](const std::string& from, const std::string& to) {
+    EXPECT_THAT(std::string(kText), HasSubstr(from));
+    return LoadExperiment(Write(absl::StrReplaceAll(kText, {{from, to}})), {});
+  };
+  const std::string file = Write(kText);
+  EXPECT_THAT(load_with("steps: 100", "stpes: 100"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(file + ":5: training.stpes: no such field; allowed: ")));
+  EXPECT_THAT(load_with("global_batch: 12", "global_batch: -12"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq(file + ":6: training.global_batch: is -12; allowed: at least "
+                                 "1")));
+  EXPECT_THAT(load_with("  global_batch: 12\n", ""),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq(file + ":4: training.global_batch: missing; allowed: at least "
+                                 "1")));
+  EXPECT_THAT(load_with("name: \"test\"\n", ""),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq(file + ":1: name: missing; allowed: letters, digits, '-', '_' "
+                                 "and '.', not starting with '.'")));
+}
+
+struct BadOverrides {
+  std::vector<std::string> overrides;  // The last one is to blame.
+  std::string error;
+};
+
+// Each thing that is checked, with the whole error.
+TEST(LoadExperimentTest, Refuses) {
+  const std::string names =
+      "; allowed: letters, digits, '-', '_' and '.', not starting with '.'";
+  const std::vector<BadOverrides> cases = {
+      {{"name="}, "name: missing" + names},
+      {{"name=.hidden"}, "name: is '.hidden'" + names},
+      {{"name=a/b"}, "name: is 'a/b'" + names},
+      {{"name=a b"}, "name: is 'a b'" + names},
+      {{"arms[0].name="}, "arms[0].name: missing" + names},
+      {{"arms[1].name=.."}, "arms[1].name: is '..'" + names},
+      {{"arms[1].name=ps"},
+       "arms[1].name: 'ps' is the name of arms[0] too; allowed: a name of its own"},
+      {{"arms=[]"},
+       "arms: missing; allowed: one or more arms { }, each with a name and a mode"},
+      {{"arms=[{name: 'x'}]"},
+       "arms[0]: has no mode; allowed: parameter_server, ring, local"},
+      {{"model={}"}, "model: missing; allowed: mlp"},
+      {{"data={}"}, "data: missing; allowed: fashion_mnist"},
+      {{"model.mlp.hidden=[8, 0]"}, "model.mlp.hidden[1]: is 0; allowed: 1 to 1048576"},
+      {{"model.mlp.hidden=[1048577]"},
+       "model.mlp.hidden[0]: is 1048577; allowed: 1 to 1048576"},
+      {{"cluster.workers=0"}, "cluster.workers: is 0; allowed: 1 to 4096"},
+      {{"cluster.workers=-1"}, "cluster.workers: is -1; allowed: 1 to 4096"},
+      {{"cluster.workers=4097"}, "cluster.workers: is 4097; allowed: 1 to 4096"},
+      {{"cluster={servers: 1}"}, "cluster.workers: missing; allowed: 1 to 4096"},
+      {{"cluster.servers=-1"}, "cluster.servers: is -1; allowed: 0 to 4096"},
+      {{"cluster.servers=4097"}, "cluster.servers: is 4097; allowed: 0 to 4096"},
+      {{"cluster.servers=0"},
+       "cluster.servers: is 0, and arm 'ps' needs servers; allowed: 1 to 4096"},
+      {{"cluster={workers: 2}"},
+       "cluster.servers: missing, and arm 'ps' needs servers; allowed: 1 to 4096"},
+      {{"arms[0].cluster.servers=0"},
+       "arms[0].cluster.servers: is 0; allowed: 1 to 4096"},
+      {{"arms[0].cluster.servers=4097"},
+       "arms[0].cluster.servers: is 4097; allowed: 1 to 4096"},
+      {{"arms[1].cluster.workers=0"},
+       "arms[1].cluster.workers: is 0; allowed: 1 to 4096"},
+      {{"arms[1].cluster.workers=-2"},
+       "arms[1].cluster.workers: is -2; allowed: 1 to 4096"},
+      {{"arms[1].cluster.servers=1"},
+       "arms[1].cluster.servers: ring arms have no servers; allowed: leaving it out"},
+      {{"arms[1].local={}", "arms[1].cluster.servers=1"},
+       "arms[1].cluster.servers: local arms have no servers; allowed: leaving it out"},
+      {{"arms[1].local={}", "arms[1].cluster.workers=2"},
+       "arms[1].cluster.workers: local arms have one worker; allowed: 1, or leaving it "
+       "out"},
+      {{"training.global_batch=0"}, "training.global_batch: is 0; allowed: at least 1"},
+      {{"cluster.workers=5", "training.global_batch=12"},
+       "training.global_batch: 12 samples cannot be divided among the 5 workers of arm "
+       "'ps'; allowed: multiples of 5, the nearest are 10 and 15"},
+      {{"arms[1].cluster.workers=8", "training.global_batch=4"},
+       "training.global_batch: 4 samples cannot be divided among the 8 workers of arm "
+       "'ring'; allowed: multiples of 8, the nearest are 8"},
+      {{"training={global_batch: 2}"}, "training: has no length; allowed: steps, epochs"},
+      {{"training.steps=0"}, "training.steps: is 0; allowed: at least 1"},
+      {{"training.epochs=-1"}, "training.epochs: is -1; allowed: at least 1"},
+      {{"training.optimizer={}"}, "training.optimizer: missing; allowed: sgd"},
+      {{"training.optimizer.sgd={}"},
+       "training.optimizer.sgd.learning_rate: missing; allowed: a finite number above 0"},
+      {{"training.optimizer.sgd.learning_rate=0"},
+       "training.optimizer.sgd.learning_rate: is 0; allowed: a finite number above 0"},
+      {{"training.optimizer.sgd.learning_rate=-0.5"},
+       "training.optimizer.sgd.learning_rate: is -0.5; allowed: a finite number above 0"},
+      {{"training.optimizer.sgd.learning_rate=inf"},
+       "training.optimizer.sgd.learning_rate: is inf; allowed: a finite number above 0"},
+      {{"training.optimizer.sgd.learning_rate=nan"},
+       "training.optimizer.sgd.learning_rate: is nan; allowed: a finite number above 0"},
+      {{"training.optimizer.sgd.momentum=1"},
+       "training.optimizer.sgd.momentum: is 1; allowed: at least 0 and below 1"},
+      {{"training.optimizer.sgd.momentum=-0.5"},
+       "training.optimizer.sgd.momentum: is -0.5; allowed: at least 0 and below 1"},
+      {{"training.optimizer.sgd.momentum=nan"},
+       "training.optimizer.sgd.momentum: is nan; allowed: at least 0 and below 1"},
+      {{"training.optimizer.sgd.weight_decay=-1"},
+       "training.optimizer.sgd.weight_decay: is -1; allowed: a finite number of at least "
+       "0"},
+      {{"training.optimizer.sgd.weight_decay=inf"},
+       "training.optimizer.sgd.weight_decay: is inf; allowed: a finite number of at "
+       "least 0"},
+      {{"training.target_accuracy=1.5"},
+       "training.target_accuracy: is 1.5; allowed: 0 to 1"},
+      {{"training.target_accuracy=-0.5"},
+       "training.target_accuracy: is -0.5; allowed: 0 to 1"},
+      {{"training.target_accuracy=nan"},
+       "training.target_accuracy: is nan; allowed: 0 to 1"},
+      {{"training.evaluation_interval=-1"},
+       "training.evaluation_interval: is -1; allowed: at least 0"},
+      {{"training.digest_interval=-1"},
+       "training.digest_interval: is -1; allowed: at least 0"},
+      {{"buckets.cap_bytes=3"}, "buckets.cap_bytes: is 3; allowed: at least 4"},
+      {{"buckets.cap_bytes=0"}, "buckets.cap_bytes: is 0; allowed: at least 4"},
+      {{"buckets.first_cap_bytes=-4"},
+       "buckets.first_cap_bytes: is -4; allowed: at least 4"},
+      {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
+      {{"arms[0].parameter_server.sync.order=7"},
+       "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
+      {{"inject.slow_worker=[{rank: 2 factor: 2}]"},
+       "inject.slow_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms have"},
+      {{"arms[1].cluster.workers=1", "inject.slow_worker=[{rank: 1 factor: 2}]"},
+       "inject.slow_worker[0].rank: is 1; allowed: 0 to 0, the ranks that all arms have"},
+      {{"inject.slow_worker=[{rank: -1 factor: 2}]"},
+       "inject.slow_worker[0].rank: is -1; allowed: 0 to 1, the ranks that all arms "
+       "have"},
+      {{"inject.slow_worker=[{rank: 1 factor: 2}, {rank: 1 factor: 3}]"},
+       "inject.slow_worker[1].rank: rank 1 is slowed down twice; allowed: each rank "
+       "once"},
+      {{"inject.slow_worker=[{rank: 1 factor: 0.5}]"},
+       "inject.slow_worker[0].factor: is 0.5; allowed: a finite number of at least 1"},
+      {{"inject.slow_worker=[{rank: 1}]"},
+       "inject.slow_worker[0].factor: missing; allowed: a finite number of at least 1"},
+      {{"inject.slow_worker=[{rank: 1 factor: inf}]"},
+       "inject.slow_worker[0].factor: is inf; allowed: a finite number of at least 1"},
+  };
+  for (const BadOverrides& bad : cases) {
+    EXPECT_THAT(
+        Load(bad.overrides),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 Eq(absl::StrCat("--set ", bad.overrides.back(), ": ", bad.error))));
+  }
+}
+
+// The edges of what is allowed, and what looks odd but has a meaning.
+TEST(LoadExperimentTest, Accepts) {
+  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
+           {"name=a-b_c.0"},
+           {"model.mlp.hidden=[]"},
+           {"model.mlp.hidden=[1, 1048576]"},
+           {"cluster.workers=4096", "training.global_batch=4096"},
+           {"arms[1].cluster.workers=3"},
+           {"training.optimizer.sgd.momentum=0.999"},
+           {"training.target_accuracy=1"},
+           {"buckets.cap_bytes=4"},
+           // Servers are not needed where there are no parameter servers.
+           {"arms[0].local={}", "cluster={workers: 2}"},
+           // Local arms neither need nor limit the number of workers.
+           {"arms=[{name: 'local' local {}}]", "cluster={}"},
+           {"arms[0].local={}", "inject.slow_worker=[{rank: 1 factor: 2}]"},
+       }) {
+    EXPECT_OK(Load(overrides)) << testing::PrintToString(overrides);
+  }
+}
+
+TEST(PrintExperimentTest, ParsesBackToItself) {
+  ASSERT_OK_AND_ASSIGN(
+      const Experiment experiment,
+      Load({"training.optimizer.sgd.learning_rate=0.1", "training.target_accuracy=0.7",
+            "training.seed=18446744073709551615", "arms[1].cluster.workers=4",
+            "inject.slow_worker=[{rank: 1 factor: 1.1}]",
+            "data.fashion_mnist.directory=/a \"b\""}));
+  const std::string text = PrintExperiment(experiment);
+  ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
+  EXPECT_TRUE(MessageDifferencer::Equals(experiment, again)) << text;
+}
+
+TEST(ResolveArmTest, ClusterOfEachMode) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"arms=[{name: 'a' parameter_server {}},"
+                             "{name: 'b' ring {} cluster {workers: 3}},"
+                             "{name: 'c' parameter_server {} cluster {servers: 4}},"
+                             "{name: 'd' local {}}]"}));
+  const auto resolve = [&](int arm) {
+    const auto spec = ResolveArm(experiment, experiment.arms(arm), 1000);
+    EXPECT_OK(spec);
+    return std::pair<int, int>(spec->workers(), spec->servers());
+  };
+  EXPECT_EQ(resolve(0), std::pair(2, 1));
+  EXPECT_EQ(resolve(1), std::pair(3, 0));
+  EXPECT_EQ(resolve(2), std::pair(2, 4));
+  EXPECT_EQ(resolve(3), std::pair(1, 0));
+  ASSERT_OK_AND_ASSIGN(const JobSpec spec,
+                       ResolveArm(experiment, experiment.arms(1), 1000));
+  EXPECT_EQ(spec.job(), "test/b");
+  EXPECT_EQ(spec.arm().name(), "b");
+  EXPECT_TRUE(MessageDifferencer::Equals(spec.experiment(), experiment));
+}
+
+TEST(ResolveArmTest, StepsAsGivenOrFromEpochs) {
+  ASSERT_OK_AND_ASSIGN(const Experiment steps, Load());
+  EXPECT_EQ(ResolveArm(steps, steps.arms(0), 60000)->steps(), 100);
+  // 1000 samples make 83 whole batches of 12.
+  ASSERT_OK_AND_ASSIGN(const Experiment epochs, Load({"training.epochs=3"}));
+  EXPECT_EQ(ResolveArm(epochs, epochs.arms(0), 1000)->steps(), 249);
+}
+
+TEST(CheckAgainstDataTest, BatchAndEpochs) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load());
+  EXPECT_OK(CheckAgainstData(experiment, 12));
+  const auto too_large = StatusIs(
+      absl::StatusCode::kInvalidArgument,
+      Eq("training.global_batch: is 12, more than the training set has; allowed: at most "
+         "11"));
+  EXPECT_THAT(CheckAgainstData(experiment, 11), too_large);
+  EXPECT_THAT(ResolveArm(experiment, experiment.arms(0), 11), too_large);
+  ASSERT_OK_AND_ASSIGN(const Experiment endless,
+                       Load({"training.epochs=9223372036854775807"}));
+  EXPECT_THAT(CheckAgainstData(endless, 1000),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq("training.epochs: is 9223372036854775807; allowed: at most "
+                          "9223372036854775")));
+}
+
+// The configurations that come with the program.
+TEST(ConfigsTest, FashionMnist) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       LoadExperiment("experiments/configs/fashion_mnist.textproto", {}));
+  ASSERT_EQ(experiment.arms_size(), 2);
+  EXPECT_TRUE(experiment.arms(0).has_parameter_server());
+  EXPECT_TRUE(experiment.arms(1).has_ring());
+  EXPECT_EQ(ResolveArm(experiment, experiment.arms(0), 60000)->steps(), 5 * 468);
+}
+
+}  // namespace
+}  // namespace psring
