@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/fingerprint.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
@@ -34,11 +35,7 @@ uint64_t Fingerprint(const JobSpec& spec) {
     coded.SetSerializationDeterministic(true);
     spec.SerializeToCodedStream(&coded);
   }
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  }
-  return hash;
+  return FingerprintOf(bytes);
 }
 
 }  // namespace psring

@@ -22,8 +22,8 @@ JobPlan PlanJob(const JobSpec& spec);
 // Appends the layout's tensors to the description.
 void DescribeLayout(const ParameterLayout& layout, JobSpec* spec);
 
-// A 64-bit fingerprint (FNV-1a) of everything that two processes must agree on before
-// they exchange a tensor: the job's name and its whole description.
+// A fingerprint (common/fingerprint.h) of everything that two processes must agree on
+// before they exchange a tensor: the job's name and its whole description.
 uint64_t Fingerprint(const JobSpec& spec);
 
 }  // namespace psring

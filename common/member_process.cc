@@ -1,21 +1,72 @@
 #include "common/member_process.h"
 
+#include <cstdlib>
 #include <iostream>
+#include <thread>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/abort_source.h"
 #include "common/coordinator.h"
 #include "common/errors.h"
+#include "common/mutex.h"
 #include "glog/logging.h"
+#include "grpc/grpc.h"
 
 namespace psring {
 namespace {
+
+// How long an aborted process may take to end by itself.
+constexpr absl::Duration kAbortGrace = absl::Seconds(5);
 
 int Fail(const Member& member, const absl::Status& status) {
   std::cerr << "psring " << ToString(member) << ": " << status.message() << std::endl;
   return static_cast<int>(ExitCodeOf(status));
 }
+
+// Ends the process where an abort does not end it in time: whatever it is stuck in, the
+// reason is known and nothing hangs.
+class AbortWatchdog {
+ public:
+  AbortWatchdog(const Member& member, AbortSource* aborts)
+      : member_(member),
+        registration_(aborts, [this](const absl::Status& reason) { Set(reason); }),
+        thread_([this] { Watch(); }) {}
+
+  ~AbortWatchdog() {
+    {
+      MutexLock lock(&mutex_);
+      ended_ = true;
+      changed_.NotifyAll();
+    }
+    thread_.join();
+  }
+
+ private:
+  void Set(const absl::Status& reason) {
+    MutexLock lock(&mutex_);
+    reason_ = reason;
+    changed_.NotifyAll();
+  }
+
+  void Watch() {
+    MutexLock lock(&mutex_);
+    while (!ended_ && reason_.ok()) changed_.Wait(&mutex_);
+    const auto deadline = SteadyDeadline(kAbortGrace);
+    bool expired = false;
+    while (!ended_ && !expired) expired = changed_.WaitUntil(&mutex_, deadline);
+    if (!ended_) std::_Exit(Fail(member_, reason_));
+  }
+
+  const Member member_;
+  Mutex mutex_;
+  CondVar changed_;
+  absl::Status reason_ ABSL_GUARDED_BY(mutex_);
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  const AbortSource::Registration registration_;
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -40,6 +91,9 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
                                                CoordinatorClient&)>& body) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
+  // For the life of the process, without a shutdown: gRPC 1.51 cleans up behind its last
+  // object, and that can block an exit for up to ten seconds.
+  grpc_init();
 
   CoordinatorClient::Options options;
   options.member.set_role(role);
@@ -75,6 +129,7 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
   auto client = CoordinatorClient::Join(options);
   if (!client.ok()) return Fail(options.member, client.status());
   LOG(INFO) << ToString(options.member) << " joined job " << options.job;
+  const AbortWatchdog watchdog(options.member, &(*client)->aborts());
   if (absl::Status status = body(endpoint, options.member, **client); !status.ok()) {
     return Fail(options.member, status);
   }

@@ -1,0 +1,150 @@
+#include "ring/ring_exchange.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/arithmetic.h"
+#include "common/status_macros.h"
+#include "common/time_source.h"
+
+namespace psring {
+
+RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
+                           const Optimizer& optimizer,
+                           std::unique_ptr<Transport> transport, RingOptions options)
+    : plan_(std::move(plan)),
+      mean_factor_(MeanFactor(ranks)),
+      transport_(std::move(transport)),
+      all_reduce_(rank, ranks, transport_.get(), &counters_, options) {
+  for (const Bucket& bucket : plan_.buckets) {
+    optimizers_.emplace_back(optimizer, bucket.range.count);
+  }
+}
+
+RingExchange::~RingExchange() {
+  Abort(absl::CancelledError("the exchange was destroyed"));
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status RingExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
+  RETURN_IF_ERROR(status());
+  if (thread_.joinable()) return absl::FailedPreconditionError("bound twice");
+  int64_t planned = 0;
+  for (const Bucket& bucket : plan_.buckets) planned += bucket.range.count;
+  if (parameters.count != planned || gradients.count != planned) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the buckets cover ", planned, " elements, and there are ", parameters.count,
+        " parameters and ", gradients.count, " gradients"));
+  }
+  parameters_ = parameters;
+  gradients_ = gradients;
+  if (const absl::Status sent = all_reduce_.Broadcast(parameters); !sent.ok()) {
+    Abort(sent);
+    return status();
+  }
+  thread_ = std::thread([this] { SumLaunchedBuckets(); });
+  return absl::OkStatus();
+}
+
+absl::Status RingExchange::Launch(int64_t step, const Bucket& bucket,
+                                  const ReadyEvent& ready) {
+  RETURN_IF_ERROR(status());
+  RETURN_IF_ERROR(CheckStep(step));
+  if (launched_ == plan_.buckets.size() ||
+      bucket.index != plan_.buckets[launched_].index) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("bucket ", bucket.index, " was launched at step ", step, " after ",
+                     launched_, " of ", plan_.buckets.size(), " buckets"));
+  }
+  if (bucket.range != plan_.buckets[launched_].range) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bucket ", bucket.index, " is not the plan's"));
+  }
+  step_ = step;
+  ++launched_;
+  MutexLock lock(&mutex_);
+  queue_.push_back({.step = step, .bucket = bucket, .ready = ready});
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
+  RETURN_IF_ERROR(AwaitSummed(0));
+  RETURN_IF_ERROR(CheckStep(step));
+  if (launched_ != plan_.buckets.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", step, " is to be finished after ", launched_, " of ",
+                     plan_.buckets.size(), " buckets were launched"));
+  }
+  StepReport report = {.next_step = step + 1};
+  const RealTime clock;
+  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+    RETURN_IF_ERROR(AwaitSummed(i + 1));
+    const absl::Duration start = clock.Elapsed();
+    const Range range = plan_.buckets[i].range;
+    const std::span<float> gradient = gradients_.Slice(range).host();
+    ScaleInPlace(gradient, mean_factor_);
+    optimizers_[i].Apply(0, parameters_.Slice(range).host(), gradient);
+    report.optimizer += clock.Elapsed() - start;
+  }
+  step_ = step + 1;
+  launched_ = 0;
+  MutexLock lock(&mutex_);
+  summed_ = 0;
+  return report;
+}
+
+void RingExchange::Abort(absl::Status reason) {
+  {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = reason;
+    changed_.NotifyAll();
+  }
+  if (transport_ != nullptr) transport_->Abort(std::move(reason));
+}
+
+void RingExchange::SumLaunchedBuckets() {
+  for (;;) {
+    std::optional<Launched> next;
+    {
+      MutexLock lock(&mutex_);
+      while (status_.ok() && queue_.empty()) changed_.Wait(&mutex_);
+      if (!status_.ok()) return;
+      next = queue_.front();
+      queue_.pop_front();
+      summing_ = true;
+    }
+    next->ready.Wait();
+    const absl::Status summed =
+        all_reduce_.Sum(next->step, next->bucket, gradients_.Slice(next->bucket.range));
+    if (!summed.ok()) Abort(summed);
+    MutexLock lock(&mutex_);
+    summing_ = false;
+    if (summed.ok()) ++summed_;
+    changed_.NotifyAll();
+  }
+}
+
+absl::Status RingExchange::AwaitSummed(size_t buckets) {
+  MutexLock lock(&mutex_);
+  // Ends without a deadline of its own: Sum has one, and Abort wakes both.
+  while (status_.ok() ? summed_ < buckets : summing_) changed_.Wait(&mutex_);
+  return status_;
+}
+
+absl::Status RingExchange::CheckStep(int64_t step) const {
+  if (!thread_.joinable()) return absl::FailedPreconditionError("not bound yet");
+  if (step_.has_value() && step != *step_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", step, " came where ", *step_, " was due"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RingExchange::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
+}
+
+}  // namespace psring

@@ -1,0 +1,94 @@
+// Training through a ring: every rank sums the gradients and runs the optimizer itself.
+#ifndef PSRING_RING_RING_EXCHANGE_H_
+#define PSRING_RING_RING_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/device_span.h"
+#include "common/gradient_exchange.h"
+#include "common/layout.h"
+#include "common/link_counters.h"
+#include "common/mutex.h"
+#include "common/optimizer.h"
+#include "proto/experiment.pb.h"
+#include "ring/ring_all_reduce.h"
+#include "ring/transport.h"
+
+namespace psring {
+
+// A bucket is summed in place in the gradients by one communication thread, in index
+// order, while the training thread goes on with its backward pass. Finish multiplies each
+// sum once by MeanFactor(ranks) and applies the optimizer to the bucket's slice, while
+// later buckets are still on their way. With one rank the sum is the gradient itself.
+//
+// Threading and errors as in common/gradient_exchange.h; a call out of order or with
+// spans or a bucket that do not fit the plan is kFailedPrecondition or kInvalidArgument
+// and changes nothing. Once Finish has returned, unless so refused, the buffers are the
+// caller's again. Destroying it aborts the transport and joins the thread.
+class RingExchange final : public GradientExchange {
+ public:
+  // `transport` is this rank's of `ranks`, and null only for ranks == 1.
+  RingExchange(int rank, int ranks, BucketPlan plan, const Optimizer& optimizer,
+               std::unique_ptr<Transport> transport, RingOptions options);
+  ~RingExchange() override;
+
+  absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override;
+  absl::Status Launch(int64_t step, const Bucket& bucket,
+                      const ReadyEvent& ready) override;
+  absl::StatusOr<StepReport> Finish(int64_t step) override;
+  void Abort(absl::Status reason) override;
+  ExchangeTraffic traffic() const override { return counters_.totals(); }
+
+  // What crossed the sockets, headers included; nothing with one rank. Any thread.
+  WireBytes wire() const { return transport_ ? transport_->wire() : WireBytes{}; }
+
+ private:
+  struct Launched {
+    int64_t step;
+    Bucket bucket;
+    ReadyEvent ready;
+  };
+
+  void SumLaunchedBuckets();  // The communication thread.
+  // Blocks until so many buckets of the current step have been summed; after an error
+  // until nothing touches the gradients any more.
+  absl::Status AwaitSummed(size_t buckets) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckStep(int64_t step) const;
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const BucketPlan plan_;
+  const float mean_factor_;
+  LinkCounters counters_;
+  const std::unique_ptr<Transport> transport_;
+
+  // Used by Bind, and from then on by the communication thread.
+  RingAllReduce all_reduce_;
+
+  // Only the training thread; the spans are set before the communication thread starts.
+  DeviceSpan parameters_;
+  DeviceSpan gradients_;
+  std::vector<SliceOptimizer> optimizers_;  // By bucket.
+  std::optional<int64_t> step_;             // Whose buckets are launched, once known.
+  size_t launched_ = 0;                     // Buckets of this step.
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // The first error; ends everything.
+  std::deque<Launched> queue_ ABSL_GUARDED_BY(mutex_);
+  bool summing_ ABSL_GUARDED_BY(mutex_) = false;  // A bucket is being summed.
+  size_t summed_ ABSL_GUARDED_BY(mutex_) = 0;     // Buckets of this step.
+
+  std::thread thread_;  // Runs from Bind on.
+};
+
+}  // namespace psring
+
+#endif  // PSRING_RING_RING_EXCHANGE_H_

@@ -1,0 +1,291 @@
+#include "ring/ring_exchange.h"
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/arithmetic.h"
+#include "common/errors.h"
+#include "common/optimizer.h"
+#include "common/partition.h"
+#include "common/ring_order.h"
+#include "common/status_macros.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/experiment.pb.h"
+#include "ring/ring_schedule.h"
+#include "ring/ring_test_util.h"
+
+namespace psring {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kSteps = 5;
+
+// Two buckets: c and b, then a.
+ParameterLayout TestLayout() {
+  ParameterLayout layout;
+  layout.Add("a", {41});
+  layout.Add("b", {5, 7});
+  layout.Add("c", {3});
+  return layout;
+}
+
+BucketPlan TestPlan() {
+  return PlanBuckets(TestLayout(), /*cap_bytes=*/200, /*first_cap_bytes=*/160);
+}
+
+Optimizer TestOptimizer() {
+  Optimizer optimizer;
+  optimizer.mutable_sgd()->set_learning_rate(0.1f);
+  optimizer.mutable_sgd()->set_momentum(0.9f);
+  optimizer.mutable_sgd()->set_weight_decay(0.01f);
+  return optimizer;
+}
+
+std::vector<float> InitialParameters(int rank) {
+  std::vector<float> parameters(TestLayout().count());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i] = 0.3f * static_cast<float>(i) - static_cast<float>(rank);
+  }
+  return parameters;
+}
+
+// Depends on the parameter, so that an error in one step shows in all later ones.
+float Gradient(int rank, int64_t step, int64_t index, float parameter) {
+  return 0.37f * parameter / static_cast<float>(rank + 2) +
+         0.01f * static_cast<float>(index - 5 * step) * static_cast<float>(rank + 1);
+}
+
+DeviceSpan SpanOf(std::vector<float>& values) {
+  return {.data = values.data(), .count = static_cast<int64_t>(values.size())};
+}
+
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
+// The same training in one loop, element by element.
+std::vector<float> TrainSerially(int ranks) {
+  const BucketPlan plan = TestPlan();
+  std::vector<float> parameters = InitialParameters(0);
+  std::vector<SliceOptimizer> optimizers;
+  for (const Bucket& bucket : plan.buckets) {
+    optimizers.emplace_back(TestOptimizer(), bucket.range.count);
+  }
+  for (int64_t step = 0; step < kSteps; ++step) {
+    for (const Bucket& bucket : plan.buckets) {
+      std::vector<float> mean(bucket.range.count);
+      for (int chunk = 0; chunk < ranks; ++chunk) {
+        const Range range = PartitionRange(bucket.range.count, ranks, chunk);
+        for (int64_t i = range.begin; i < range.end(); ++i) {
+          const int64_t index = bucket.range.begin + i;
+          const auto term = [&](int position) {
+            return Gradient(RingFoldRank(chunk, position, ranks), step, index,
+                            parameters[index]);
+          };
+          mean[i] = term(0);
+          for (int position = 1; position < ranks; ++position) mean[i] += term(position);
+          mean[i] *= MeanFactor(ranks);
+        }
+      }
+      optimizers[bucket.index].Apply(
+          0, std::span(parameters).subspan(bucket.range.begin, bucket.range.count), mean);
+    }
+  }
+  return parameters;
+}
+
+// One rank: the exchange with the buffers that are bound to it.
+struct Replica {
+  Replica(int rank, int ranks, std::unique_ptr<Transport> transport)
+      : rank(rank),
+        parameters(InitialParameters(rank)),
+        gradients(parameters.size()),
+        exchange(std::make_unique<RingExchange>(rank, ranks, plan, TestOptimizer(),
+                                                std::move(transport), RingOptions{})) {}
+
+  absl::Status Bind() { return exchange->Bind(SpanOf(parameters), SpanOf(gradients)); }
+
+  absl::Status LaunchAll(int64_t step) {
+    for (const Bucket& bucket : plan.buckets) {
+      for (int64_t i = bucket.range.begin; i < bucket.range.end(); ++i) {
+        gradients[i] = Gradient(rank, step, i, parameters[i]);
+      }
+      RETURN_IF_ERROR(exchange->Launch(step, bucket, ReadyEvent::Happened()));
+    }
+    return absl::OkStatus();
+  }
+
+  const int rank;
+  const BucketPlan plan = TestPlan();
+  std::vector<float> parameters;
+  std::vector<float> gradients;
+  std::unique_ptr<RingExchange> exchange;
+};
+
+std::vector<std::unique_ptr<Replica>> MakeReplicas(TransportKind kind, int ranks) {
+  auto transports = MakeRing(kind, ranks);
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int rank = 0; rank < ranks; ++rank) {
+    replicas.push_back(
+        std::make_unique<Replica>(rank, ranks, std::move(transports[rank])));
+  }
+  return replicas;
+}
+
+class RingExchangeTest : public testing::TestWithParam<TransportKind> {};
+
+TEST_P(RingExchangeTest, TrainsLikeOneSerialLoop) {
+  ASSERT_EQ(TestPlan().buckets.size(), 2u);
+  for (const int ranks : {1, 2, 3, 4}) {
+    const auto replicas = MakeReplicas(GetParam(), ranks);
+    const auto statuses = RunRanks(ranks, [&](int rank) -> absl::Status {
+      RETURN_IF_ERROR(replicas[rank]->Bind());
+      for (int64_t step = 0; step < kSteps; ++step) {
+        RETURN_IF_ERROR(replicas[rank]->LaunchAll(step));
+        ASSIGN_OR_RETURN(const StepReport report, replicas[rank]->exchange->Finish(step));
+        EXPECT_EQ(report.next_step, step + 1);
+      }
+      return absl::OkStatus();
+    });
+    ASSERT_THAT(statuses, testing::Each(IsOk()));
+    const std::vector<uint32_t> expected = Bits(TrainSerially(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(Bits(replicas[rank]->parameters), expected)
+          << "rank " << rank << " of " << ranks;
+    }
+  }
+}
+
+TEST_P(RingExchangeTest, TrafficIsTheFormula) {
+  constexpr int kRanks = 3;
+  const auto replicas = MakeReplicas(GetParam(), kRanks);
+  const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
+    RETURN_IF_ERROR(replicas[rank]->Bind());
+    for (int64_t step = 0; step < kSteps; ++step) {
+      RETURN_IF_ERROR(replicas[rank]->LaunchAll(step));
+      RETURN_IF_ERROR(replicas[rank]->exchange->Finish(step).status());
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_THAT(statuses, testing::Each(IsOk()));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    RingBytes step_bytes;
+    for (const Bucket& bucket : TestPlan().buckets) {
+      const RingBytes bytes = AllReduceBytes(bucket.range.count, rank, kRanks);
+      step_bytes.out += bytes.out;
+      step_bytes.in += bytes.in;
+    }
+    const RingBytes initial = BroadcastBytes(TestLayout().count(), rank, kRanks);
+    const ExchangeTraffic traffic = replicas[rank]->exchange->traffic();
+    EXPECT_EQ(traffic.payload_out, kSteps * step_bytes.out);
+    EXPECT_EQ(traffic.payload_in, kSteps * step_bytes.in);
+    EXPECT_EQ(traffic.initial_out, initial.out);
+    EXPECT_EQ(traffic.initial_in, initial.in);
+    EXPECT_GT(replicas[rank]->exchange->wire().out,
+              traffic.payload_out + traffic.initial_out);
+  }
+}
+
+TEST_P(RingExchangeTest, BindGivesEveryRankTheFirstOnesParameters) {
+  const auto replicas = MakeReplicas(GetParam(), 3);
+  ASSERT_THAT(RunRanks(3, [&](int rank) { return replicas[rank]->Bind(); }),
+              testing::Each(IsOk()));
+  for (const auto& replica : replicas) {
+    EXPECT_EQ(Bits(replica->parameters), Bits(InitialParameters(0)));
+  }
+}
+
+TEST_P(RingExchangeTest, AbortDuringFinishReachesBothSides) {
+  const auto replicas = MakeReplicas(GetParam(), 2);
+  ASSERT_THAT(RunRanks(2, [&](int rank) { return replicas[rank]->Bind(); }),
+              testing::Each(IsOk()));
+  Replica& aborted = *replicas[0];
+  ASSERT_OK(aborted.LaunchAll(0));  // Rank 1 never does, so Finish has to wait.
+  const auto statuses = RunRanks(2, [&](int thread) {
+    if (thread == 0) return aborted.exchange->Finish(0).status();
+    aborted.exchange->Abort(absl::CancelledError("enough"));
+    return absl::OkStatus();
+  });
+  const auto is_reason = StatusIs(absl::StatusCode::kCancelled, "enough");
+  EXPECT_THAT(statuses[0], is_reason);
+  EXPECT_THAT(aborted.LaunchAll(0), is_reason);
+  EXPECT_THAT(aborted.exchange->Finish(0), is_reason);
+
+  // Its neighbour finds the connection closed, at once or while it waits.
+  absl::Status neighbour = replicas[1]->LaunchAll(0);
+  if (neighbour.ok()) neighbour = replicas[1]->exchange->Finish(0).status();
+  EXPECT_THAT(neighbour,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 0")));
+}
+
+TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
+  const auto replicas = MakeReplicas(GetParam(), 2);
+  ASSERT_THAT(RunRanks(2, [&](int rank) { return replicas[rank]->Bind(); }),
+              testing::Each(IsOk()));
+  replicas[1]->exchange.reset();
+  Replica& survivor = *replicas[0];
+  absl::Status status = survivor.LaunchAll(0);
+  if (status.ok()) status = survivor.exchange->Finish(0).status();
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 1")));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+  EXPECT_EQ(survivor.LaunchAll(1), status);
+  EXPECT_EQ(survivor.exchange->Finish(1).status(), status);
+  EXPECT_EQ(survivor.Bind(), status);
+}
+
+TEST_P(RingExchangeTest, BindFailsWithoutItsPeer) {
+  const auto replicas = MakeReplicas(GetParam(), 2);
+  replicas[1]->exchange.reset();
+  EXPECT_THAT(replicas[0]->Bind(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 1")));
+}
+
+TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {
+  const auto replicas = MakeReplicas(GetParam(), 1);
+  Replica& replica = *replicas[0];
+  RingExchange& exchange = *replica.exchange;
+  const Bucket& first = replica.plan.buckets[0];
+  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition, testing::_);
+  const auto launch = [&](int64_t step, const Bucket& bucket) {
+    return exchange.Launch(step, bucket, ReadyEvent::Happened());
+  };
+
+  EXPECT_THAT(launch(0, first), is_refused);  // Not bound.
+  std::vector<float> short_buffer(3);
+  EXPECT_THAT(exchange.Bind(SpanOf(short_buffer), SpanOf(replica.gradients)),
+              StatusIs(absl::StatusCode::kInvalidArgument, testing::_));
+  ASSERT_OK(replica.Bind());
+  EXPECT_THAT(replica.Bind(), is_refused);
+
+  EXPECT_THAT(launch(0, replica.plan.buckets[1]), is_refused);
+  Bucket shorter = first;
+  --shorter.range.count;
+  EXPECT_THAT(launch(0, shorter),
+              StatusIs(absl::StatusCode::kInvalidArgument, testing::_));
+  ASSERT_OK(launch(0, first));
+  EXPECT_THAT(exchange.Finish(0), is_refused);  // One bucket is missing.
+  EXPECT_THAT(launch(1, replica.plan.buckets[1]), is_refused);
+  ASSERT_OK(launch(0, replica.plan.buckets[1]));
+  EXPECT_THAT(launch(0, replica.plan.buckets[1]), is_refused);
+  EXPECT_THAT(exchange.Finish(1), is_refused);
+  EXPECT_OK(exchange.Finish(0));
+  EXPECT_THAT(launch(0, first), is_refused);
+  EXPECT_OK(replica.LaunchAll(1));
+  EXPECT_OK(exchange.Finish(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RingExchangeTest,
+                         testing::Values(TransportKind::kInProcess, TransportKind::kTcp));
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,71 @@
+#include "ring/tcp_handshake.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/fingerprint.h"
+
+namespace psring {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint64_t kMagic = 0x31676e6972737020;  // " psring1"
+constexpr uint32_t kVersion = 1;
+
+}  // namespace
+
+Handshake MakeHandshake(const RingMember& self, int receiver, HandshakeVerdict verdict) {
+  Handshake handshake = {.magic = kMagic,
+                         .version = kVersion,
+                         .verdict = verdict,
+                         .job_fingerprint = FingerprintOf(self.job),
+                         .layout_fingerprint = self.layout_fingerprint,
+                         .ranks = self.ranks,
+                         .sender = self.rank,
+                         .receiver = receiver,
+                         .job = {}};
+  std::memcpy(handshake.job, self.job.data(),
+              std::min(self.job.size(), sizeof(handshake.job)));
+  return handshake;
+}
+
+bool HasMagic(const Handshake& handshake) { return handshake.magic == kMagic; }
+
+absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
+                            int sender) {
+  if (!HasMagic(handshake)) return absl::NotFoundError("not a psring ring connection");
+  if (handshake.version != kVersion) {
+    return absl::NotFoundError(absl::StrFormat(
+        "speaks version %u of the ring protocol, and this rank version %u",
+        handshake.version, kVersion));
+  }
+  const std::string both =
+      absl::StrCat(DescribeSender(handshake), ", for worker ", handshake.receiver,
+                   "; this is job '", self.job, "', worker ", self.rank, " of ",
+                   self.ranks, ", and expects worker ", sender);
+  if (handshake.job_fingerprint != FingerprintOf(self.job) ||
+      handshake.sender != sender || handshake.receiver != self.rank) {
+    return absl::NotFoundError(both);
+  }
+  if (handshake.ranks != self.ranks) return absl::FailedPreconditionError(both);
+  if (handshake.layout_fingerprint != self.layout_fingerprint) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("its tensors or buckets differ from this rank's (fingerprint "
+                        "%016x there, %016x here): %s",
+                        handshake.layout_fingerprint, self.layout_fingerprint, both));
+  }
+  return absl::OkStatus();
+}
+
+std::string DescribeSender(const Handshake& handshake) {
+  const absl::string_view job(handshake.job,
+                              strnlen(handshake.job, sizeof(handshake.job)));
+  return absl::StrCat("job '", job, "', worker ", handshake.sender, " of ",
+                      handshake.ranks);
+}
+
+}  // namespace psring

@@ -1,0 +1,193 @@
+#include "ring/tcp_rendezvous.h"
+
+#include <poll.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/status_macros.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ring/ring_schedule.h"
+#include "ring/ring_test_util.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Long enough for any machine; reached only by a bug.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+std::string AddressOf(const RingListener& listener) {
+  return absl::StrCat("127.0.0.1:", listener.port());
+}
+
+std::unique_ptr<RingListener> ListenOnLoopback() {
+  auto listener = RingListener::Listen("127.0.0.1", 0);
+  EXPECT_OK(listener);
+  return *std::move(listener);
+}
+
+RingMember Member(int rank, int ranks) {
+  return {.job = "test", .rank = rank, .ranks = ranks, .layout_fingerprint = 1};
+}
+
+// Blocks until the socket is ready for `event`, or has failed.
+void AwaitSocket(const FileDescriptor& socket, short event) {
+  pollfd polled = {.fd = socket.get(), .events = event, .revents = 0};
+  ASSERT_EQ(poll(&polled, 1, PollMilliseconds(kPatience)), 1);
+}
+
+FileDescriptor ConnectRaw(const RingListener& listener) {
+  auto addresses = ResolveTcp(AddressOf(listener));
+  EXPECT_OK(addresses);
+  auto socket = StartConnectTcp(addresses->front());
+  EXPECT_OK(socket);
+  AwaitSocket(*socket, POLLOUT);
+  EXPECT_OK(SocketError(*socket));
+  return *std::move(socket);
+}
+
+void ExpectBytesPass(Transport& from, Transport& to) {
+  const std::byte sent{42};
+  ASSERT_THAT(from.TrySend({&sent, 1}), IsOk());
+  std::byte received{};
+  for (;;) {
+    ASSERT_OK_AND_ASSIGN(const size_t got, to.TryReceive({&received, 1}));
+    if (got == 1) break;
+    ASSERT_OK(to.Wait(SendInterest::kNone, true, kPatience));
+  }
+  EXPECT_EQ(received, sent);
+}
+
+TEST(TcpRendezvousTest, ConnectsOverIpv6) {
+  constexpr int kRanks = 2;
+  std::vector<std::unique_ptr<RingListener>> listeners;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto listener = RingListener::Listen("::1", 0);
+    if (!listener.ok()) GTEST_SKIP() << "no IPv6 here: " << listener.status();
+    addresses.push_back(absl::StrCat("[::1]:", (*listener)->port()));
+    listeners.push_back(*std::move(listener));
+  }
+  std::vector<std::unique_ptr<Transport>> ring(kRanks);
+  const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
+    ASSIGN_OR_RETURN(ring[rank],
+                     ConnectRing(std::move(listeners[rank]), Member(rank, kRanks),
+                                 addresses[RightOf(rank, kRanks)], kPatience));
+    return absl::OkStatus();
+  });
+  ASSERT_THAT(statuses, testing::Each(IsOk()));
+  ExpectBytesPass(*ring[0], *ring[1]);
+  EXPECT_THAT(ring[0]->right(), HasSubstr(addresses[1]));
+}
+
+TEST(TcpRendezvousTest, ListensOnAllAddressesByDefault) {
+  ASSERT_OK_AND_ASSIGN(const auto listener, RingListener::Listen("", 0));
+  EXPECT_TRUE(ConnectRaw(*listener).open());
+}
+
+TEST(TcpRendezvousTest, StrangersAreRefusedAndDoNoHarm) {
+  auto listener0 = ListenOnLoopback();
+  auto listener1 = ListenOnLoopback();
+  const std::string address0 = AddressOf(*listener0);
+  const std::string address1 = AddressOf(*listener1);
+  const FileDescriptor silent = ConnectRaw(*listener1);
+  const FileDescriptor babbler = ConnectRaw(*listener1);
+  const std::string babble = "GET / HTTP/1.1\r\n";
+  ASSERT_THAT(SendTcp(babbler, std::as_bytes(std::span(babble))), IsOk());
+
+  absl::StatusOr<std::unique_ptr<Transport>> rank1;
+  std::thread thread1([&] {
+    rank1 = ConnectRing(std::move(listener1), Member(1, 2), address0, kPatience);
+  });
+  AwaitSocket(babbler, POLLIN);
+  std::byte byte;
+  EXPECT_THAT(ReceiveTcp(babbler, {&byte, 1}),
+              StatusIs(absl::StatusCode::kUnavailable, testing::_));
+
+  RingMember other = Member(0, 2);
+  other.job = "other";
+  EXPECT_THAT(ConnectRing(ListenOnLoopback(), other, address1, kPatience),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("right neighbour worker 1"),
+                             HasSubstr("job 'test', worker 1 of 2"),
+                             HasSubstr("job 'other', worker 0 of 2"))));
+
+  auto rank0 = ConnectRing(std::move(listener0), Member(0, 2), address1, kPatience);
+  thread1.join();
+  ASSERT_OK(rank0);
+  ASSERT_OK(rank1);
+  ExpectBytesPass(**rank0, **rank1);
+  ExpectBytesPass(**rank1, **rank0);
+}
+
+TEST(TcpRendezvousTest, ADroppedConnectionIsTriedAgain) {
+  auto listener0 = ListenOnLoopback();
+  auto listener1 = ListenOnLoopback();
+  const std::string address0 = AddressOf(*listener0);
+  const std::string address1 = AddressOf(*listener1);
+  absl::StatusOr<std::unique_ptr<Transport>> rank0;
+  std::thread thread0([&] {
+    rank0 = ConnectRing(std::move(listener0), Member(0, 2), address1, kPatience);
+  });
+  AwaitSocket(listener1->socket(), POLLIN);
+  EXPECT_THAT(AcceptTcp(listener1->socket()), IsOk());  // And hung up on at once.
+  auto rank1 = ConnectRing(std::move(listener1), Member(1, 2), address0, kPatience);
+  thread0.join();
+  ASSERT_OK(rank0);
+  ASSERT_OK(rank1);
+  ExpectBytesPass(**rank0, **rank1);
+}
+
+TEST(TcpRendezvousTest, TheDeadlineNamesWhoNeverCame) {
+  const auto mute = ListenOnLoopback();
+  auto listener = ListenOnLoopback();
+  const int port = listener->port();
+  const auto ring = ConnectRing(std::move(listener), Member(0, 3), AddressOf(*mute),
+                                absl::Milliseconds(50));
+  EXPECT_THAT(
+      ring,
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("job 'test', worker 0 of 3"),
+                     HasSubstr(absl::StrCat("right neighbour worker 1 (",
+                                            AddressOf(*mute), ") ")),
+                     HasSubstr(absl::StrCat(
+                         "left neighbour worker 2 never connected to port ", port)))));
+  EXPECT_EQ(ExitCodeOf(ring.status()), ExitCode::kRendezvousTimeout);
+}
+
+TEST(TcpRendezvousTest, NeighboursWithOtherLayoutsFailAtOnceOnBothSides) {
+  std::unique_ptr<RingListener> listeners[] = {ListenOnLoopback(), ListenOnLoopback()};
+  const std::string addresses[] = {AddressOf(*listeners[0]), AddressOf(*listeners[1])};
+  const auto statuses = RunRanks(2, [&](int rank) {
+    RingMember self = Member(rank, 2);
+    self.layout_fingerprint = static_cast<uint64_t>(rank);
+    return ConnectRing(std::move(listeners[rank]), self, addresses[1 - rank], kPatience)
+        .status();
+  });
+  EXPECT_THAT(statuses, testing::Each(StatusIs(absl::StatusCode::kFailedPrecondition,
+                                               HasSubstr("tensors or buckets differ"))));
+}
+
+TEST(TcpRendezvousTest, BadAddressesAreErrors) {
+  for (const char* address : {"", "host", ":80", "host:"}) {
+    EXPECT_THAT(ConnectRing(ListenOnLoopback(), Member(0, 2), address, kPatience),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")));
+  }
+  const auto taken = ListenOnLoopback();
+  EXPECT_THAT(RingListener::Listen("127.0.0.1", taken->port()),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(AddressOf(*taken))));
+}
+
+}  // namespace
+}  // namespace psring
