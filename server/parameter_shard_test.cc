@@ -1,0 +1,422 @@
+#include "server/parameter_shard.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/arithmetic.h"
+#include "common/errors.h"
+#include "common/optimizer.h"
+#include "common/ring_order.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/sync_policy.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+
+Contribution Own(std::vector<float> gradient) {
+  const auto owner = std::make_shared<const std::vector<float>>(std::move(gradient));
+  return {.gradient = *owner, .owner = owner};
+}
+
+// What became of a pull. Shared with the shard, which may outlive the test's interest.
+struct Pulled {
+  int done = 0;  // Times.
+  absl::Status status;
+  int64_t version = -1;
+  std::vector<float> parameters;
+};
+
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
+// Two buckets on `servers` servers; the shard is server `server`'s. With one server,
+// slot 0 is bucket 0 (2 elements) and slot 1 is bucket 1 (`count` elements).
+class ParameterShardTest : public testing::Test {
+ protected:
+  void Make(int workers, Sync::Order order = Sync::RANK, int64_t count = 3,
+            int servers = 1, int server = 0, float momentum = 0) {
+    workers_ = workers;
+    order_ = order;
+    ParameterLayout layout;
+    layout.Add("first", {count});
+    layout.Add("last", {2});
+    buckets_ = PlanBuckets(layout, /*cap_bytes=*/4, /*first_cap_bytes=*/4);
+    plan_ = PlanStripedSlots(buckets_, servers);
+    ParameterShard::Options options = ParameterShard::OptionsFor(buckets_, plan_, server);
+    options.workers = workers;
+    options.order = order;
+    options.optimizer.mutable_sgd()->set_learning_rate(0.5f);
+    options.optimizer.mutable_sgd()->set_momentum(momentum);
+    optimizer_ = options.optimizer;
+    shard_ =
+        std::make_unique<ParameterShard>(options, std::make_unique<const SyncPolicy>());
+  }
+
+  absl::Status Push(int rank, int64_t step, int slot, std::vector<float> gradient) {
+    return shard_->Push({.rank = rank, .step = step, .slot = slot},
+                        Own(std::move(gradient)));
+  }
+  std::shared_ptr<Pulled> Pull(int rank, int64_t step, int slot,
+                               PullTicket* ticket = nullptr) {
+    auto pulled = std::make_shared<Pulled>();
+    const PullTicket pull = shard_->Pull(
+        {.rank = rank, .step = step, .slot = slot},
+        [pulled](const PullAnswer& answer) {
+          pulled->version = answer.version;
+          pulled->parameters.assign(answer.parameters.begin(), answer.parameters.end());
+        },
+        [pulled](const absl::Status& status) {
+          ++pulled->done;
+          pulled->status = status;
+        });
+    if (ticket != nullptr) *ticket = pull;
+    return pulled;
+  }
+  std::vector<float> Parameters(int64_t version, int slot) {
+    const auto pulled = Pull(0, version, slot);
+    EXPECT_EQ(pulled->done, 1);
+    EXPECT_OK(pulled->status);
+    EXPECT_EQ(pulled->version, version);
+    return pulled->parameters;
+  }
+
+  int workers_ = 0;
+  Sync::Order order_ = Sync::RANK;
+  BucketPlan buckets_;
+  SlotPlan plan_;
+  Optimizer optimizer_;
+  std::unique_ptr<ParameterShard> shard_;
+};
+
+TEST_F(ParameterShardTest, Invariant1_AVersionIsTheNumberOfUpdates) {
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{1, 2, 3}));
+  EXPECT_THAT(Parameters(0, 1), ElementsAre(1, 2, 3));
+  ASSERT_OK(Push(0, 0, 1, {2, 4, 6}));
+  EXPECT_THAT(Parameters(1, 1), ElementsAre(0, 0, 0));
+  ASSERT_OK(Push(0, 1, 1, {-2, -2, 2}));
+  EXPECT_THAT(Parameters(2, 1), ElementsAre(1, 1, -1));
+}
+
+TEST_F(ParameterShardTest, Invariant2_ARoundClosesWithEveryRankAndCountsEachOnce) {
+  Make(/*workers=*/3);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  const auto next = Pull(0, 1, 0);
+  ASSERT_OK(Push(2, 0, 0, {3, 3}));
+  ASSERT_OK(Push(2, 0, 0, {300, 300}));  // Acknowledged, not added.
+  ASSERT_OK(Push(0, 0, 0, {6, 6}));
+  ASSERT_OK(Push(2, 0, 0, {300, 300}));
+  EXPECT_EQ(next->done, 0);
+  ASSERT_OK(Push(1, 0, 0, {9, 12}));
+  EXPECT_EQ(next->done, 1);
+  ASSERT_OK(Push(1, 0, 0, {300, 300}));  // Late: its round has closed.
+  // Mean (6, 7), learning rate one half.
+  EXPECT_THAT(next->parameters, ElementsAre(-3, -3.5f));
+  EXPECT_THAT(Parameters(1, 0), ElementsAre(-3, -3.5f));
+  EXPECT_EQ(shard_->traffic().payload_in, 6 * 2 * 4);
+}
+
+TEST_F(ParameterShardTest, Invariant3_AnyOrderOfArrivalGivesTheSerialFoldsBits) {
+  constexpr int kWorkers = 4;
+  constexpr int64_t kSteps = 3;
+  const auto gradient = [](int rank, int64_t step, int64_t count) {
+    std::vector<float> values(count);
+    for (int64_t i = 0; i < count; ++i) {
+      const float sign = (i + rank + step) % 2 == 0 ? 1.0f : -1.0f;
+      values[i] = i % 7 == 0 ? -0.0f : sign * (0.1f + 1e3f * rank) / (1.0f + i);
+    }
+    return values;
+  };
+  for (const Sync::Order order : {Sync::RANK, Sync::RING}) {
+    for (const int servers : {1, 3}) {
+      for (int server = 0; server < servers; ++server) {
+        std::vector<int> arrival = {0, 1, 2, 3};
+        do {
+          Make(kWorkers, order, /*count=*/101, servers, server, /*momentum=*/0.9f);
+          const Slot& slot = plan_.slots[plan_.of_server[server].back()];
+          const Range& bucket = buckets_.buckets[slot.bucket].range;
+          ASSERT_EQ(slot.bucket, 1);
+          std::vector<float> parameters(slot.range.count, 0.3f);
+          ASSERT_OK(shard_->Initialize(slot.index, parameters));
+          SliceOptimizer optimizer(optimizer_, slot.range.count);
+          for (int64_t step = 0; step < kSteps; ++step) {
+            std::vector<std::vector<float>> terms;
+            for (int rank = 0; rank < kWorkers; ++rank) {
+              terms.push_back(gradient(rank, step, slot.range.count));
+            }
+            for (const int rank : arrival) {
+              ASSERT_OK(Push(rank, step, slot.index, terms[rank]));
+            }
+            // The reference: element by element, addition by addition.
+            std::vector<float> mean(slot.range.count);
+            for (int64_t i = 0; i < slot.range.count; ++i) {
+              int chunk = kWorkers - 1;  // Ranks 0, 1, 2, 3.
+              if (order == Sync::RING) {
+                const int64_t in_bucket = slot.range.begin + i - bucket.begin;
+                chunk = 0;
+                while (in_bucket >= PartitionRange(bucket.count, kWorkers, chunk).end()) {
+                  ++chunk;
+                }
+              }
+              float sum = terms[RingFoldRank(chunk, 0, kWorkers)][i];
+              for (int position = 1; position < kWorkers; ++position) {
+                sum = sum + terms[RingFoldRank(chunk, position, kWorkers)][i];
+              }
+              mean[i] = sum * MeanFactor(kWorkers);
+            }
+            optimizer.Apply(0, parameters, mean);
+            ASSERT_EQ(Bits(Parameters(step + 1, slot.index)), Bits(parameters))
+                << Sync::Order_Name(order) << ", server " << server << " of " << servers;
+          }
+        } while (std::next_permutation(arrival.begin(), arrival.end()));
+      }
+    }
+  }
+}
+
+TEST_F(ParameterShardTest, Invariant4_AParkedPullIsDoneOnceWithNoLockHeld) {
+  Make(/*workers=*/2);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  PullTicket ticket;
+  const auto plain = Pull(0, 1, 0, &ticket);
+  EXPECT_TRUE(ticket.parked());
+  // A callback that calls the shard: with the slot's lock held it would never return.
+  std::vector<float> seen;
+  int done = 0;
+  shard_->Pull(
+      {.rank = 1, .step = 1, .slot = 0}, [](const PullAnswer&) {},
+      [&](const absl::Status&) {
+        ++done;
+        seen = Parameters(1, 0);
+      });
+  EXPECT_EQ(shard_->parked_pulls(), 2);
+  ASSERT_OK(Push(0, 0, 0, {2, 4}));
+  ASSERT_OK(Push(1, 0, 0, {2, 4}));
+  EXPECT_EQ(shard_->parked_pulls(), 0);
+  EXPECT_EQ(done, 1);
+  EXPECT_THAT(seen, ElementsAre(-1, -2));
+  // Neither a cancellation nor an abort that comes too late is heard.
+  shard_->CancelPull(ticket);
+  shard_->Abort(absl::AbortedError("late"));
+  EXPECT_EQ(plain->done, 1);
+  EXPECT_OK(plain->status);
+}
+
+TEST_F(ParameterShardTest, Invariant5_AfterAbortEveryCallGetsTheFirstReason) {
+  Make(/*workers=*/2);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  const auto parked = Pull(0, 1, 0);
+  const auto uninitialized = Pull(1, 0, 1);
+  ASSERT_OK(Push(0, 0, 0, {1, 1}));
+  shard_->Abort(PeerLostError("worker 1 has died"));
+  shard_->Abort(absl::AbortedError("second"));
+
+  const auto is_reason = StatusIs(absl::StatusCode::kUnavailable, "worker 1 has died");
+  for (const auto& pulled : {parked, uninitialized, Pull(0, 0, 0)}) {
+    EXPECT_EQ(pulled->done, 1);
+    EXPECT_THAT(pulled->status, is_reason);
+    EXPECT_EQ(ExitCodeOf(pulled->status), ExitCode::kPeerLost);
+    EXPECT_EQ(pulled->version, -1);
+  }
+  EXPECT_THAT(Push(1, 0, 0, {1, 1}), is_reason);
+  EXPECT_THAT(shard_->Initialize(1, std::vector<float>{1, 2, 3}), is_reason);
+  EXPECT_EQ(shard_->parked_pulls(), 0);
+}
+
+TEST_F(ParameterShardTest, APullBeforeInitializeWaitsForIt) {
+  Make(/*workers=*/2);
+  const auto first = Pull(1, 0, 0);
+  const auto later = Pull(1, 1, 0);
+  EXPECT_EQ(first->done, 0);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{7, 8}));
+  EXPECT_EQ(first->done, 1);
+  EXPECT_THAT(first->parameters, ElementsAre(7, 8));
+  EXPECT_EQ(later->done, 0);
+}
+
+TEST_F(ParameterShardTest, ACancelledPullSaysWhomItWaitedFor) {
+  Make(/*workers=*/4);
+  PullTicket ticket;
+  const auto uninitialized = Pull(3, 0, 0, &ticket);
+  shard_->CancelPull(ticket);
+  EXPECT_THAT(uninitialized->status,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("slot 0"), HasSubstr("rank 3"),
+                             HasSubstr("waits for worker 0 to initialize it"))));
+
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  ASSERT_OK(Push(1, 0, 0, {1, 1}));
+  const auto cancelled = Pull(1, 1, 0, &ticket);
+  const auto kept = Pull(1, 1, 0);
+  shard_->CancelPull(ticket);
+  EXPECT_EQ(cancelled->done, 1);
+  EXPECT_THAT(
+      cancelled->status,
+      StatusIs(absl::StatusCode::kUnavailable,
+               AllOf(HasSubstr("pulled by rank 1 for step 1"), HasSubstr("version 0"),
+                     HasSubstr("waits for the push of step 0 by rank 0, 2, 3"))));
+  EXPECT_EQ(ExitCodeOf(cancelled->status), ExitCode::kPeerLost);
+  EXPECT_EQ(kept->done, 0);
+  EXPECT_EQ(shard_->parked_pulls(), 1);
+}
+
+TEST_F(ParameterShardTest, SlotsMoveIndependently) {
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{0, 0, 0}));
+  ASSERT_OK(Push(0, 0, 0, {1, 1}));
+  ASSERT_OK(Push(0, 1, 0, {1, 1}));
+  EXPECT_THAT(Parameters(2, 0), ElementsAre(-1, -1));
+  EXPECT_THAT(Parameters(0, 1), ElementsAre(0, 0, 0));
+}
+
+TEST_F(ParameterShardTest, AContributionIsFreedWhenItsRoundCloses) {
+  Make(/*workers=*/2);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  Contribution contribution = Own({1, 1});
+  const std::weak_ptr<const void> alive = contribution.owner;
+  ASSERT_OK(shard_->Push({.rank = 0, .step = 0, .slot = 0}, std::move(contribution)));
+  EXPECT_FALSE(alive.expired());
+  ASSERT_OK(Push(1, 0, 0, {1, 1}));
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(ParameterShardTest, RefusesWhatDoesNotFit) {
+  Make(/*workers=*/2);
+  EXPECT_THAT(shard_->Initialize(0, std::vector<float>{1}),
+              StatusIs(kInvalidArgument,
+                       "slot 0 has 2 elements here, the initialization carries 1"));
+  EXPECT_THAT(Push(0, 0, 0, {1, 1}),
+              StatusIs(kFailedPrecondition, HasSubstr("slot 0 is not initialized")));
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  EXPECT_THAT(shard_->Initialize(0, std::vector<float>{0, 0}),
+              StatusIs(kFailedPrecondition, HasSubstr("slot 0 is already initialized")));
+  EXPECT_THAT(Push(0, 0, 0, {1, 2, 3}),
+              StatusIs(kInvalidArgument,
+                       "slot 0 has 2 elements here, the push of rank 0 carries 3"));
+  EXPECT_THAT(Push(0, 1, 0, {1, 1}),
+              StatusIs(kFailedPrecondition,
+                       "slot 0 is at version 0, and rank 0 pushes step 1, which has not "
+                       "begun"));
+  EXPECT_THAT(
+      Push(0, 0, 2, {1, 1}),
+      StatusIs(kInvalidArgument, "rank 0 asks for slot 2, the slots here are: 0, 1"));
+  EXPECT_THAT(
+      Push(2, 0, 0, {1, 1}),
+      StatusIs(kInvalidArgument, "rank 2 asks for slot 0, which serves 2 workers"));
+  EXPECT_THAT(Push(-1, 0, 0, {1, 1}), StatusIs(kInvalidArgument, HasSubstr("rank -1")));
+  EXPECT_THAT(Push(0, -1, 0, {1, 1}), StatusIs(kInvalidArgument, HasSubstr("step -1")));
+  for (const auto& pulled : {Pull(0, 0, 2), Pull(2, 0, 0), Pull(0, -1, 0)}) {
+    EXPECT_EQ(pulled->done, 1);
+    EXPECT_THAT(pulled->status, StatusIs(kInvalidArgument, testing::_));
+  }
+  // Nothing of all this has counted or been added.
+  EXPECT_EQ(shard_->traffic().payload_in, 0);
+  EXPECT_THAT(Parameters(0, 0), ElementsAre(0, 0));
+}
+
+TEST_F(ParameterShardTest, AServerWithoutSlotsServesNothingAndEnds) {
+  Make(/*workers=*/2, Sync::RING, /*count=*/2, /*servers=*/3, /*server=*/2);
+  ASSERT_TRUE(plan_.of_server[2].empty());
+  EXPECT_THAT(Push(0, 0, 0, {1}),
+              StatusIs(kInvalidArgument, HasSubstr("the slots here are: none")));
+  EXPECT_EQ(shard_->parked_pulls(), 0);
+  shard_->Abort(absl::AbortedError("end"));
+}
+
+TEST_F(ParameterShardTest, CountsPayloadAndTheFirstDistributionApart) {
+  Make(/*workers=*/2);
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{0, 0, 0}));
+  Pull(0, 0, 1);
+  Pull(1, 0, 1);
+  for (int rank = 0; rank < 2; ++rank) ASSERT_OK(Push(rank, 0, 1, {1, 1, 1}));
+  for (int rank = 0; rank < 2; ++rank) Pull(rank, 1, 1);
+  const ExchangeTraffic traffic = shard_->traffic();
+  EXPECT_EQ(traffic.initial_in, 3 * 4);
+  EXPECT_EQ(traffic.initial_out, 2 * 3 * 4);
+  EXPECT_EQ(traffic.payload_in, ServerStepBytes(plan_, 0, 2) - 2 * 2 * 4);  // No slot 0.
+  EXPECT_EQ(traffic.payload_out, 2 * 3 * 4);
+}
+
+// Workers that run as threads, each at its own pace within a round, over both slots.
+TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
+  constexpr int kWorkers = 8;
+  constexpr int64_t kSteps = 50;
+  Make(kWorkers, Sync::RING, /*count=*/3000);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>(2, 0)));
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>(3000, 0)));
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    workers.emplace_back([&, rank] {
+      for (int64_t step = 0; step < kSteps; ++step) {
+        for (int slot = 0; slot < 2; ++slot) {
+          const size_t count = slot == 0 ? 2 : 3000;
+          std::promise<absl::Status> done;
+          std::vector<float> parameters;
+          shard_->Pull(
+              {.rank = rank, .step = step + 1, .slot = slot},
+              [&](const PullAnswer& answer) {
+                EXPECT_EQ(answer.version, step + 1);
+                parameters.assign(answer.parameters.begin(), answer.parameters.end());
+              },
+              [&](const absl::Status& status) { done.set_value(status); });
+          EXPECT_OK(Push(rank, step, slot, std::vector<float>(count, 1.0f * rank)));
+          ASSERT_OK(done.get_future().get());
+          // The mean of 0..7 is 3.5, the learning rate one half: exact in any order.
+          EXPECT_EQ(parameters, std::vector<float>(count, -1.75f * (step + 1)));
+        }
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_EQ(shard_->parked_pulls(), 0);
+  EXPECT_EQ(shard_->traffic().payload_in, kSteps * ServerStepBytes(plan_, 0, kWorkers));
+  EXPECT_EQ(shard_->traffic().payload_out, kSteps * ServerStepBytes(plan_, 0, kWorkers));
+}
+
+// Pulls, their cancellation and an abort race: each pull must be done exactly once.
+TEST_F(ParameterShardTest, RacingCancellationsAndAbortEndEveryPullOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kPulls = 200;
+  Make(kThreads);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  std::vector<std::vector<std::atomic<int>>> done(kThreads);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kThreads; ++rank) {
+    done[rank] = std::vector<std::atomic<int>>(kPulls);
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < kPulls; ++i) {
+        const PullTicket ticket = shard_->Pull(
+            {.rank = rank, .step = 1, .slot = 0}, [](const PullAnswer&) {},
+            [&done, rank, i](const absl::Status&) { ++done[rank][i]; });
+        if (i % 2 == 0) shard_->CancelPull(ticket);
+        if (rank == 0 && i == kPulls / 2) shard_->Abort(absl::AbortedError("end"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_rank : done) {
+    for (const std::atomic<int>& times : of_rank) EXPECT_EQ(times, 1);
+  }
+}
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,64 @@
+#include "server/round_fold.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/arithmetic.h"
+#include "common/ring_order.h"
+#include "glog/logging.h"
+
+namespace psring {
+namespace {
+
+// Small enough that the sum stays in the first-level cache while all terms are added.
+constexpr int64_t kBlockCount = 2048;
+
+}  // namespace
+
+RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, int workers)
+    : workers_(workers) {
+  CHECK_GT(workers, 0);
+  CHECK(bucket.begin <= slot.begin && slot.end() <= bucket.end());
+  if (order == Sync::RANK) {
+    // The ring's order of its last chunk is 0, 1, ..., N-1.
+    pieces_.push_back({.range = {.begin = 0, .count = slot.count}, .chunk = workers - 1});
+    return;
+  }
+  for (int chunk = 0; chunk < workers; ++chunk) {
+    const Range part = PartitionRange(bucket.count, workers, chunk);
+    const int64_t begin = std::max(bucket.begin + part.begin, slot.begin);
+    const int64_t end = std::min(bucket.begin + part.end(), slot.end());
+    if (begin >= end) continue;
+    pieces_.push_back(
+        {.range = {.begin = begin - slot.begin, .count = end - begin}, .chunk = chunk});
+  }
+}
+
+void RoundFold::Mean(
+    std::span<const std::span<const float>> terms,
+    absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const {
+  CHECK_EQ(static_cast<int>(terms.size()), workers_);
+  // A block: some elements of one piece. For each block, all its terms are read once, its
+  // sum stays in cache from the first term to its use, and nothing is allocated.
+  std::array<float, kBlockCount> buffer;
+  for (const Piece& piece : pieces_) {
+    for (int64_t begin = piece.range.begin; begin < piece.range.end();
+         begin += kBlockCount) {
+      const int64_t count = std::min(kBlockCount, piece.range.end() - begin);
+      const std::span<float> sum(buffer.data(), static_cast<size_t>(count));
+      for (int position = 0; position < workers_; ++position) {
+        const int rank = RingFoldRank(piece.chunk, position, workers_);
+        const std::span<const float> term = terms[rank].subspan(begin, count);
+        if (position == 0) {
+          std::copy(term.begin(), term.end(), sum.begin());
+        } else {
+          AddInPlace(sum, term);
+        }
+      }
+      ScaleInPlace(sum, MeanFactor(workers_));
+      use(begin, sum);
+    }
+  }
+}
+
+}  // namespace psring

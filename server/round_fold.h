@@ -1,0 +1,47 @@
+// The mean of a round's contributions to one slot, in an order that does not depend on
+// when they arrived. Pure.
+#ifndef PSRING_SERVER_ROUND_FOLD_H_
+#define PSRING_SERVER_ROUND_FOLD_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "common/partition.h"
+#include "proto/experiment.pb.h"
+
+namespace psring {
+
+// Order of the terms of an element, with N workers:
+//   RANK  0, 1, ..., N-1.
+//   RING  the order in which a ring sums the element; it differs between the N chunks of
+//         the bucket (common/ring_order.h), and a slot may overlap several of them.
+// The sum starts as a copy of its first term (0 + -0 would lose the sign) and is
+// multiplied once by MeanFactor(N).
+class RoundFold {
+ public:
+  // `slot` and `bucket` are in elements of the flat buffer, slot inside bucket.
+  RoundFold(Sync::Order order, Range slot, Range bucket, int workers);
+
+  // Hands `use` the mean block by block, in order and covering the slot once: `begin`
+  // counts from the slot's first element; the block is only valid during the call.
+  // `terms` holds N spans of the slot's size, by rank.
+  void Mean(
+      std::span<const std::span<const float>> terms,
+      absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const;
+
+ private:
+  // A run of the slot's elements whose terms have one order.
+  struct Piece {
+    Range range;  // From the slot's first element.
+    int chunk = 0;
+  };
+
+  const int workers_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_SERVER_ROUND_FOLD_H_

@@ -1,0 +1,122 @@
+#include "server/round_fold.h"
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/arithmetic.h"
+#include "common/partition.h"
+#include "common/ring_order.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using testing::ElementsAre;
+
+uint32_t Bits(float value) { return std::bit_cast<uint32_t>(value); }
+
+// Values whose sums depend on the order of the additions.
+std::vector<float> Term(int rank, int64_t count) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = (rank % 2 == 0 ? 1.0f : -1.0f) / static_cast<float>(3 + rank + i) +
+                static_cast<float>(rank) * 1e4f;
+  }
+  return values;
+}
+
+std::vector<float> Mean(const RoundFold& fold,
+                        const std::vector<std::vector<float>>& terms) {
+  const std::vector<std::span<const float>> spans(terms.begin(), terms.end());
+  std::vector<float> result;
+  fold.Mean(spans, [&](int64_t begin, std::span<const float> mean) {
+    EXPECT_EQ(begin, static_cast<int64_t>(result.size()));
+    result.insert(result.end(), mean.begin(), mean.end());
+  });
+  return result;
+}
+
+// One element, one addition at a time.
+float SerialMean(const std::vector<std::vector<float>>& terms, int chunk, int64_t i) {
+  const int workers = static_cast<int>(terms.size());
+  float sum = terms[RingFoldRank(chunk, 0, workers)][i];
+  for (int position = 1; position < workers; ++position) {
+    sum = sum + terms[RingFoldRank(chunk, position, workers)][i];
+  }
+  return sum * MeanFactor(workers);
+}
+
+TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
+  for (const int workers : {1, 2, 3, 5, 8}) {
+    for (const int64_t bucket_count : {1, 2, 3, 7, 64, 10007}) {
+      for (const int servers : {1, 2, 3, 4}) {
+        for (int server = 0; server < servers; ++server) {
+          const Range bucket{.begin = 1000, .count = bucket_count};
+          Range slot = PartitionRange(bucket_count, servers, server);
+          slot.begin += bucket.begin;
+          std::vector<std::vector<float>> terms;
+          for (int rank = 0; rank < workers; ++rank) {
+            terms.push_back(Term(rank, slot.count));
+          }
+          const std::vector<float> mean =
+              Mean(RoundFold(Sync::RING, slot, bucket, workers), terms);
+          ASSERT_EQ(static_cast<int64_t>(mean.size()), slot.count);
+          for (int chunk = 0; chunk < workers; ++chunk) {
+            const Range part = PartitionRange(bucket_count, workers, chunk);
+            for (int64_t i = 0; i < slot.count; ++i) {
+              const int64_t in_bucket = slot.begin - bucket.begin + i;
+              if (in_bucket < part.begin || in_bucket >= part.end()) continue;
+              ASSERT_EQ(Bits(mean[i]), Bits(SerialMean(terms, chunk, i)))
+                  << workers << " workers, bucket of " << bucket_count << ", server "
+                  << server << " of " << servers << ", element " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RoundFoldTest, RankOrderIsTheSameForEveryElement) {
+  const Range bucket{.begin = 0, .count = 5000};
+  const Range slot{.begin = 10, .count = 4500};
+  std::vector<std::vector<float>> terms;
+  for (int rank = 0; rank < 3; ++rank) terms.push_back(Term(rank, slot.count));
+  const std::vector<float> mean = Mean(RoundFold(Sync::RANK, slot, bucket, 3), terms);
+  ASSERT_EQ(static_cast<int64_t>(mean.size()), slot.count);
+  for (int64_t i = 0; i < slot.count; ++i) {
+    const float sum = (terms[0][i] + terms[1][i]) + terms[2][i];
+    ASSERT_EQ(Bits(mean[i]), Bits(sum * MeanFactor(3))) << i;
+  }
+}
+
+TEST(RoundFoldTest, TheOrdersDiffer) {
+  const Range all{.begin = 0, .count = 3};
+  // 1e8f + 1 is 1e8f: which rank comes last decides whether the 1 survives.
+  const std::vector<std::vector<float>> terms = {
+      {1e8f, 1e8f, 1e8f}, {-1e8f, -1e8f, -1e8f}, {1.0f, 1.0f, 1.0f}};
+  const float third = MeanFactor(3);
+  EXPECT_THAT(Mean(RoundFold(Sync::RANK, all, all, 3), terms),
+              ElementsAre(third, third, third));
+  // Chunk 0: -1e8 + 1 + 1e8; chunk 1: 1 + 1e8 - 1e8; chunk 2: 1e8 - 1e8 + 1.
+  EXPECT_THAT(Mean(RoundFold(Sync::RING, all, all, 3), terms),
+              ElementsAre(0.0f, 0.0f, third));
+}
+
+TEST(RoundFoldTest, ASumOfNegativeZerosStaysNegative) {
+  const Range all{.begin = 0, .count = 2};
+  for (const Sync::Order order : {Sync::RANK, Sync::RING}) {
+    for (const int workers : {1, 2, 3}) {
+      const std::vector<std::vector<float>> terms(workers, {-0.0f, 0.0f});
+      const std::vector<float> mean = Mean(RoundFold(order, all, all, workers), terms);
+      EXPECT_EQ(Bits(mean[0]), Bits(-0.0f));
+      EXPECT_EQ(Bits(mean[1]), Bits(0.0f));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psring

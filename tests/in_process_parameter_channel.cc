@@ -1,0 +1,118 @@
+#include "tests/in_process_parameter_channel.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "glog/logging.h"
+
+namespace psring {
+
+InProcessParameterChannel::InProcessParameterChannel(
+    int rank, int server, std::shared_ptr<ParameterShard> shard)
+    : rank_(rank), server_(server), shard_(std::move(shard)) {}
+
+InProcessParameterChannel::~InProcessParameterChannel() {
+  Abort(absl::CancelledError("the channel has ended"));
+  MutexLock lock(&mutex_);
+  while (!pulls_.empty()) idle_.Wait(&mutex_);
+}
+
+void InProcessParameterChannel::Initialize(const Slot& slot,
+                                           std::span<const float> parameters, Done done) {
+  absl::Status status = aborted();
+  if (status.ok()) {
+    status = Named(shard_->Initialize(slot.index, parameters),
+                   absl::StrCat("the initialization of slot ", slot.index));
+  }
+  done(status);
+}
+
+void InProcessParameterChannel::Push(const Slot& slot, int64_t step,
+                                     std::span<const float> gradient, Done done) {
+  absl::Status status = aborted();
+  if (status.ok()) {
+    // The shard keeps the contribution for longer than the caller keeps the gradient.
+    const auto copy =
+        std::make_shared<const std::vector<float>>(gradient.begin(), gradient.end());
+    status = Named(shard_->Push({.rank = rank_, .step = step, .slot = slot.index},
+                                {.gradient = *copy, .owner = copy}),
+                   absl::StrCat("the push of slot ", slot.index, ", step ", step));
+  }
+  done(status);
+}
+
+void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
+                                     std::span<float> parameters, PullDone done) {
+  int64_t key = 0;
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    status = aborted_;
+    if (status.ok()) {
+      key = ++last_key_;
+      pulls_[key] = {};
+    }
+  }
+  if (!status.ok()) {
+    done(status);
+    return;
+  }
+  const auto version = std::make_shared<int64_t>(0);
+  const std::string what =
+      absl::StrCat("the pull of slot ", slot.index, " for step ", step);
+  const PullTicket ticket = shard_->Pull(
+      {.rank = rank_, .step = step, .slot = slot.index},
+      [parameters, version](const PullAnswer& answer) {
+        CHECK_EQ(answer.parameters.size(), parameters.size());
+        std::copy(answer.parameters.begin(), answer.parameters.end(), parameters.begin());
+        *version = answer.version;
+      },
+      [this, key, what, version, done = std::move(done)](const absl::Status& shards) {
+        if (shards.ok()) {
+          done(*version);
+        } else {
+          const absl::Status ours = aborted();
+          done(ours.ok() ? Named(shards, what) : ours);
+        }
+        MutexLock lock(&mutex_);
+        pulls_.erase(key);
+        if (pulls_.empty()) idle_.NotifyAll();
+      });
+  if (!ticket.parked()) return;
+  bool missed_abort = false;
+  {
+    MutexLock lock(&mutex_);
+    const auto pull = pulls_.find(key);
+    if (pull == pulls_.end()) return;  // Answered meanwhile.
+    pull->second = ticket;
+    missed_abort = !aborted_.ok();
+  }
+  if (missed_abort) shard_->CancelPull(ticket);
+}
+
+void InProcessParameterChannel::Abort(const absl::Status& reason) {
+  CHECK(!reason.ok());
+  std::map<int64_t, PullTicket> pulls;
+  {
+    MutexLock lock(&mutex_);
+    if (!aborted_.ok()) return;
+    aborted_ = reason;
+    pulls = pulls_;
+  }
+  for (const auto& [key, ticket] : pulls) shard_->CancelPull(ticket);
+}
+
+absl::Status InProcessParameterChannel::aborted() {
+  MutexLock lock(&mutex_);
+  return aborted_;
+}
+
+absl::Status InProcessParameterChannel::Named(const absl::Status& status,
+                                              const std::string& what) const {
+  return Annotate(status, absl::StrCat("server ", server_, " (in process): ", what));
+}
+
+}  // namespace psring

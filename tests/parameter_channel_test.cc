@@ -1,0 +1,277 @@
+// What every parameter channel must do: the same suite for each implementation. A new
+// one adds a line to INSTANTIATE_TEST_SUITE_P.
+#include "worker/parameter_channel.h"
+
+#include <cmath>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/sync_policy.h"
+#include "tests/parameter_server_cluster.h"
+#include "worker/grpc_parameter_channel.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A request's outcome, given once: a second time throws.
+template <typename T>
+class Outcome {
+ public:
+  std::function<void(const T&)> callback() {
+    return [this](const T& value) { promise_.set_value(value); };
+  }
+  T Get() { return promise_.get_future().get(); }
+
+ private:
+  std::promise<T> promise_;
+};
+
+class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
+ protected:
+  static constexpr int kWorkers = 2;
+
+  ParameterChannelTest() {
+    ParameterLayout layout;
+    layout.Add("only", {3});
+    options_.kind = GetParam();
+    options_.buckets = PlanBuckets(layout, /*cap_bytes=*/64, /*first_cap_bytes=*/64);
+    options_.workers = kWorkers;
+    options_.optimizer.mutable_sgd()->set_learning_rate(1);
+    cluster_ = std::make_unique<ParameterServerCluster>(options_);
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      channels_.push_back(cluster_->NewChannel(rank, /*server=*/0));
+    }
+  }
+
+  const Slot& slot() const { return cluster_->plan().slots[0]; }
+  absl::Status Initialize(const std::vector<float>& parameters) {
+    Outcome<absl::Status> outcome;
+    channels_[0]->Initialize(slot(), parameters, outcome.callback());
+    return outcome.Get();
+  }
+  absl::Status Push(int rank, int64_t step, const std::vector<float>& gradient) {
+    Outcome<absl::Status> outcome;
+    channels_[rank]->Push(slot(), step, gradient, outcome.callback());
+    return outcome.Get();
+  }
+  absl::StatusOr<int64_t> Pull(int rank, int64_t step, std::vector<float>* parameters) {
+    Outcome<absl::StatusOr<int64_t>> outcome;
+    channels_[rank]->Pull(slot(), step, *parameters, outcome.callback());
+    return outcome.Get();
+  }
+  void AwaitParked(int64_t count) {
+    while (cluster_->parked_pulls() != count) std::this_thread::yield();
+  }
+
+  ParameterServerCluster::Options options_;
+  std::unique_ptr<ParameterServerCluster> cluster_;
+  std::vector<std::unique_ptr<ParameterChannel>> channels_;
+};
+
+TEST_P(ParameterChannelTest, APullBringsWhatWasInitialized) {
+  ASSERT_OK(Initialize({1.5f, -0.0f, 3}));
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    std::vector<float> parameters(3);
+    ASSERT_OK_AND_ASSIGN(const int64_t version, Pull(rank, 0, &parameters));
+    EXPECT_EQ(version, 0);
+    EXPECT_THAT(parameters, ElementsAre(1.5f, 0, 3));
+    EXPECT_TRUE(std::signbit(parameters[1]));
+  }
+}
+
+TEST_P(ParameterChannelTest, APullWaitsForTheRoundOfItsPush) {
+  ASSERT_OK(Initialize({0, 0, 0}));
+  std::vector<float> parameters(3);
+  Outcome<absl::StatusOr<int64_t>> outcome;
+  channels_[0]->Pull(slot(), 1, parameters, outcome.callback());
+  ASSERT_OK(Push(0, 0, {1, 2, 3}));
+  AwaitParked(1);
+  ASSERT_OK(Push(1, 0, {3, 2, 1}));
+  ASSERT_OK_AND_ASSIGN(const int64_t version, outcome.Get());
+  EXPECT_EQ(version, 1);
+  EXPECT_THAT(parameters, Each(-2));
+}
+
+TEST_P(ParameterChannelTest, AnErrorNamesServerAndSlotAndKeepsItsCode) {
+  EXPECT_THAT(
+      Push(1, 0, {1, 2, 3}),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("server 0 ("), HasSubstr("the push of slot 0, step 0"),
+                     HasSubstr("is not initialized"))));
+  EXPECT_THAT(Initialize({1, 2}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("the initialization of slot 0"),
+                             HasSubstr("has 3 elements here"))));
+  std::vector<float> parameters(3);
+  EXPECT_THAT(Pull(0, -1, &parameters),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("the pull of slot 0 for step -1"),
+                             HasSubstr("steps start at 0"))));
+}
+
+TEST_P(ParameterChannelTest, TheShardsAbortReachesAParkedPullWithItsExitCode) {
+  std::vector<float> parameters(3);
+  Outcome<absl::StatusOr<int64_t>> outcome;
+  channels_[1]->Pull(slot(), 0, parameters, outcome.callback());
+  AwaitParked(1);
+  cluster_->shard(0).Abort(CheckFailedError("replicas differ"));
+  const absl::Status status = outcome.Get().status();
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("replicas differ")));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kCheckFailed);
+}
+
+TEST_P(ParameterChannelTest, AfterAbortEveryRequestIsDoneWithTheFirstReason) {
+  ASSERT_OK(Initialize({0, 0, 0}));
+  std::vector<float> parked_parameters(3);
+  Outcome<absl::StatusOr<int64_t>> parked;
+  channels_[0]->Pull(slot(), 1, parked_parameters, parked.callback());
+  AwaitParked(1);
+  channels_[0]->Abort(PeerLostError("worker 1 has died"));
+  channels_[0]->Abort(absl::AbortedError("second"));
+
+  const auto is_reason = StatusIs(absl::StatusCode::kUnavailable, "worker 1 has died");
+  const absl::Status status = parked.Get().status();
+  EXPECT_THAT(status, is_reason);
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+  std::vector<float> parameters(3);
+  EXPECT_THAT(Pull(0, 0, &parameters), is_reason);
+  EXPECT_THAT(Push(0, 0, {1, 1, 1}), is_reason);
+  EXPECT_THAT(Initialize({1, 1, 1}), is_reason);
+  // Nothing is left on the server, and the other worker's channel is as it was.
+  AwaitParked(0);
+  EXPECT_OK(Pull(1, 0, &parameters));
+}
+
+TEST_P(ParameterChannelTest, TheDestructorEndsWhatIsInFlight) {
+  std::vector<float> parameters(3);
+  Outcome<absl::StatusOr<int64_t>> outcome;
+  channels_[0]->Pull(slot(), 0, parameters, outcome.callback());
+  channels_[0].reset();
+  EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kCancelled, testing::_));
+}
+
+TEST_P(ParameterChannelTest, ManyRequestsAtOnceAndAnAbortAmongThem) {
+  constexpr int kRequests = 100;
+  ASSERT_OK(Initialize({0, 0, 0}));
+  std::vector<std::vector<float>> parameters(kRequests, std::vector<float>(3));
+  std::vector<Outcome<absl::StatusOr<int64_t>>> outcomes(kRequests);
+  std::thread aborter;
+  for (int i = 0; i < kRequests; ++i) {
+    if (i == kRequests / 2) {
+      aborter = std::thread([&] { channels_[0]->Abort(absl::AbortedError("end")); });
+    }
+    channels_[0]->Pull(slot(), /*step=*/1, parameters[i], outcomes[i].callback());
+  }
+  for (auto& outcome : outcomes) {
+    EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kAborted, "end"));
+  }
+  aborter.join();
+  AwaitParked(0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParameterChannelTest,
+                         testing::Values(ChannelKind::kInProcess, ChannelKind::kGrpc),
+                         [](const auto& info) { return ChannelKindName(info.param); });
+
+// What only a network can do.
+class GrpcParameterChannelTest : public testing::Test {
+ protected:
+  GrpcParameterChannelTest() {
+    ParameterShard::Options options;
+    options.slots = {slot_};
+    options.bucket_ranges = {slot_.range};
+    options.workers = 1;
+    options.optimizer.mutable_sgd()->set_learning_rate(1);
+    shard_ =
+        std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
+    host_ = std::make_unique<ParameterServerHost>(
+        ParameterServerHost::Options{.job = "test"}, shard_);
+    const absl::StatusOr<int> port = host_->Start("127.0.0.1:0");
+    EXPECT_OK(port);
+    address_ = absl::StrCat("127.0.0.1:", *port);
+  }
+  std::unique_ptr<ParameterChannel> NewChannel(std::string job, absl::Duration timeout) {
+    return NewGrpcParameterChannel({.job = std::move(job),
+                                    .rank = 0,
+                                    .server = 4,
+                                    .address = address_,
+                                    .stall_timeout = timeout});
+  }
+  absl::StatusOr<int64_t> Pull(ParameterChannel& channel, const Slot& slot,
+                               int64_t step) {
+    std::vector<float> parameters(slot.range.count);
+    Outcome<absl::StatusOr<int64_t>> outcome;
+    channel.Pull(slot, step, parameters, outcome.callback());
+    return outcome.Get();
+  }
+
+  const Slot slot_ = {
+      .index = 7, .bucket = 0, .server = 0, .range = {.begin = 0, .count = 2}};
+  std::shared_ptr<ParameterShard> shard_;
+  std::unique_ptr<ParameterServerHost> host_;
+  std::string address_;
+};
+
+TEST_F(GrpcParameterChannelTest, AStallIsALostPeerAndSaysWhatWasAwaited) {
+  const auto channel = NewChannel("test", absl::Milliseconds(20));
+  const absl::Status status = Pull(*channel, slot_, 3).status();
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("server 4 (", address_,
+                                    "): the pull of slot 7 for step 3: no answer within "
+                                    "20ms")));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+}
+
+TEST_F(GrpcParameterChannelTest, AServerThatGoesIsALostPeerAtOnce) {
+  const auto channel = NewChannel("test", absl::Hours(1));
+  ASSERT_OK(shard_->Initialize(7, std::vector<float>{1, 2}));
+  ASSERT_OK(Pull(*channel, slot_, 0));
+  host_.reset();
+  const absl::Status status = Pull(*channel, slot_, 1).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                               AllOf(HasSubstr(absl::StrCat("server 4 (", address_, ")")),
+                                     HasSubstr("the pull of slot 7 for step 1"))));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+}
+
+TEST_F(GrpcParameterChannelTest, AnAnswerOfAnotherSizeIsAnErrorAndWritesNothing) {
+  const auto channel = NewChannel("test", absl::Hours(1));
+  ASSERT_OK(shard_->Initialize(7, std::vector<float>{1, 2}));
+  Slot larger = slot_;
+  larger.range.count = 3;
+  std::vector<float> parameters(3, 9);
+  Outcome<absl::StatusOr<int64_t>> outcome;
+  channel->Pull(larger, 0, parameters, outcome.callback());
+  EXPECT_THAT(outcome.Get(),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("the answer has 8 bytes, the slot has 12 here")));
+  EXPECT_THAT(parameters, Each(9));
+}
+
+TEST_F(GrpcParameterChannelTest, AServerOfAnotherJobRefuses) {
+  const auto channel = NewChannel("other", absl::Hours(1));
+  EXPECT_THAT(Pull(*channel, slot_, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("this server is of job \"test\", the request of "
+                                 "\"other\"")));
+}
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,59 @@
+#include "tests/parameter_server_cluster.h"
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "server/sync_policy.h"
+#include "tests/in_process_parameter_channel.h"
+#include "worker/grpc_parameter_channel.h"
+
+namespace psring {
+
+std::string ChannelKindName(ChannelKind kind) {
+  return kind == ChannelKind::kGrpc ? "Grpc" : "InProcess";
+}
+
+ParameterServerCluster::ParameterServerCluster(const Options& options)
+    : kind_(options.kind), plan_(PlanStripedSlots(options.buckets, options.servers)) {
+  for (int server = 0; server < options.servers; ++server) {
+    ParameterShard::Options shard =
+        ParameterShard::OptionsFor(options.buckets, plan_, server);
+    shard.workers = options.workers;
+    shard.order = options.order;
+    shard.optimizer = options.optimizer;
+    shards_.push_back(
+        std::make_shared<ParameterShard>(shard, std::make_unique<const SyncPolicy>()));
+    if (kind_ == ChannelKind::kInProcess) continue;
+    hosts_.push_back(std::make_unique<ParameterServerHost>(
+        ParameterServerHost::Options{.job = "test"}, shards_.back()));
+    const absl::StatusOr<int> port = hosts_.back()->Start("127.0.0.1:0");
+    CHECK(port.ok()) << port.status();
+    addresses_.push_back(absl::StrCat("127.0.0.1:", *port));
+  }
+}
+
+int64_t ParameterServerCluster::parked_pulls() const {
+  int64_t count = 0;
+  for (const auto& shard : shards_) count += shard->parked_pulls();
+  return count;
+}
+
+std::unique_ptr<ParameterChannel> ParameterServerCluster::NewChannel(int rank,
+                                                                     int server) {
+  if (kind_ == ChannelKind::kInProcess) {
+    return std::make_unique<InProcessParameterChannel>(rank, server, shards_[server]);
+  }
+  return NewGrpcParameterChannel(
+      {.job = "test", .rank = rank, .server = server, .address = addresses_[server]});
+}
+
+std::vector<std::unique_ptr<ParameterChannel>> ParameterServerCluster::NewChannels(
+    int rank) {
+  std::vector<std::unique_ptr<ParameterChannel>> channels;
+  for (int server = 0; server < plan_.servers; ++server) {
+    channels.push_back(NewChannel(rank, server));
+  }
+  return channels;
+}
+
+}  // namespace psring

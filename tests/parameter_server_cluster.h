@@ -1,0 +1,51 @@
+// All parameter servers of a job in this process, and channels to them of either kind.
+#ifndef PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_
+#define PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/layout.h"
+#include "common/slot_plan.h"
+#include "proto/experiment.pb.h"
+#include "server/parameter_service.h"
+#include "server/parameter_shard.h"
+#include "worker/parameter_channel.h"
+
+namespace psring {
+
+enum class ChannelKind { kInProcess, kGrpc };
+std::string ChannelKindName(ChannelKind kind);
+
+// Synchronous servers. Channels must be gone before the cluster.
+class ParameterServerCluster {
+ public:
+  struct Options {
+    ChannelKind kind = ChannelKind::kInProcess;
+    BucketPlan buckets;
+    int servers = 1;
+    int workers = 1;
+    Sync::Order order = Sync::RING;
+    Optimizer optimizer;
+  };
+  explicit ParameterServerCluster(const Options& options);
+
+  const SlotPlan& plan() const { return plan_; }
+  ParameterShard& shard(int server) { return *shards_[server]; }
+  int64_t parked_pulls() const;
+  std::unique_ptr<ParameterChannel> NewChannel(int rank, int server);
+  // One to every server.
+  std::vector<std::unique_ptr<ParameterChannel>> NewChannels(int rank);
+
+ private:
+  const ChannelKind kind_;
+  const SlotPlan plan_;
+  std::vector<std::shared_ptr<ParameterShard>> shards_;
+  std::vector<std::unique_ptr<ParameterServerHost>> hosts_;  // None in process.
+  std::vector<std::string> addresses_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_

@@ -1,0 +1,91 @@
+#include "worker/local_exchange.h"
+
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Advances by one second each time it is read.
+class TickingTime final : public TimeSource {
+ public:
+  absl::Duration Elapsed() const override { return absl::Seconds(++reads_); }
+
+ private:
+  mutable int reads_ = 0;
+};
+
+class LocalExchangeTest : public testing::Test {
+ protected:
+  LocalExchangeTest() {
+    layout_.Add("first", {2});
+    layout_.Add("second", {1});
+    plan_ = PlanBuckets(layout_, /*cap_bytes=*/8, /*first_cap_bytes=*/8);
+    optimizer_.mutable_sgd()->set_learning_rate(0.5f);
+    optimizer_.mutable_sgd()->set_momentum(0.5f);
+  }
+  DeviceSpan parameters() { return {.data = parameters_.data(), .count = 3}; }
+  DeviceSpan gradients() { return {.data = gradients_.data(), .count = 3}; }
+
+  ParameterLayout layout_;
+  BucketPlan plan_;
+  Optimizer optimizer_;
+  TickingTime time_;
+  std::vector<float> parameters_ = {1, 2, 3};
+  std::vector<float> gradients_ = {2, 4, 8};
+};
+
+TEST_F(LocalExchangeTest, AppliesTheOptimizerToEveryBucket) {
+  ASSERT_EQ(plan_.buckets.size(), 2u);
+  LocalExchange exchange(plan_, optimizer_, &time_);
+  ASSERT_OK(exchange.Bind(parameters(), gradients()));
+  for (int step = 0; step < 2; ++step) {
+    for (const Bucket& bucket : plan_.buckets) {
+      ASSERT_OK(exchange.Launch(step, bucket, ReadyEvent::Happened()));
+    }
+    ASSERT_OK_AND_ASSIGN(const StepReport report, exchange.Finish(step));
+    EXPECT_EQ(report.next_step, step + 1);
+    EXPECT_EQ(report.optimizer, absl::Seconds(1));
+  }
+  // Velocity: the gradient, then one and a half times the gradient.
+  EXPECT_THAT(parameters_, ElementsAre(1 - 1 - 1.5f, 2 - 2 - 3, 3 - 4 - 6));
+}
+
+TEST_F(LocalExchangeTest, RefusesBucketsOutOfOrder) {
+  LocalExchange exchange(plan_, optimizer_, &time_);
+  ASSERT_OK(exchange.Bind(parameters(), gradients()));
+  EXPECT_THAT(exchange.Launch(0, plan_.buckets[1], ReadyEvent::Happened()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("bucket 1 is launched where bucket 0")));
+  ASSERT_OK(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()));
+  EXPECT_THAT(exchange.Finish(0), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("after 1 of 2 buckets")));
+}
+
+TEST_F(LocalExchangeTest, RefusesBuffersOfAnotherSize) {
+  LocalExchange exchange(plan_, optimizer_, &time_);
+  EXPECT_THAT(exchange.Bind({.data = parameters_.data(), .count = 2}, gradients()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("3 elements, the parameters 2, the gradients 3")));
+}
+
+TEST_F(LocalExchangeTest, AfterAbortEveryCallReturnsTheFirstReason) {
+  LocalExchange exchange(plan_, optimizer_, &time_);
+  ASSERT_OK(exchange.Bind(parameters(), gradients()));
+  exchange.Abort(absl::AbortedError("first"));
+  exchange.Abort(absl::AbortedError("second"));
+  EXPECT_THAT(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()),
+              StatusIs(absl::StatusCode::kAborted, "first"));
+  EXPECT_THAT(exchange.Finish(0), StatusIs(absl::StatusCode::kAborted, "first"));
+  EXPECT_THAT(parameters_, ElementsAre(1, 2, 3));
+}
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,82 @@
+#include "worker/main/exchange_factory.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "ring/ring_exchange.h"
+#include "ring/ring_schedule.h"
+#include "ring/tcp_rendezvous.h"
+#include "worker/grpc_parameter_channel.h"
+#include "worker/local_exchange.h"
+#include "worker/parameter_server_exchange.h"
+
+namespace psring {
+namespace {
+
+using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
+
+MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
+                                         CoordinatorClient& client) {
+  std::vector<std::unique_ptr<ParameterChannel>> channels;
+  for (int server = 0; server < client.spec().servers(); ++server) {
+    GrpcParameterChannelOptions options;
+    options.job = client.spec().job();
+    options.rank = rank;
+    options.server = server;
+    ASSIGN_OR_RETURN(options.address,
+                     client.Get(absl::StrCat("endpoint/server ", server)));
+    channels.push_back(NewGrpcParameterChannel(std::move(options)));
+  }
+  return std::make_unique<ParameterServerExchange>(rank, plan.slots, std::move(channels));
+}
+
+MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
+                              CoordinatorClient& client) {
+  const JobSpec& spec = client.spec();
+  const int ranks = spec.workers();
+  const uint64_t fingerprint = Fingerprint(spec);
+  std::unique_ptr<Transport> transport;
+  if (ranks > 1) {
+    ASSIGN_OR_RETURN(auto listener, RingListener::Listen(endpoint.bind, /*port=*/0));
+    RETURN_IF_ERROR(client.Put(absl::StrCat("endpoint/worker ", rank),
+                               HostPort(endpoint.advertise, listener->port())));
+    ASSIGN_OR_RETURN(const std::string right,
+                     client.Get(absl::StrCat("endpoint/worker ", RightOf(rank, ranks))));
+    RingMember self;
+    self.job = spec.job();
+    self.rank = rank;
+    self.ranks = ranks;
+    self.layout_fingerprint = fingerprint;
+    ASSIGN_OR_RETURN(transport, ConnectRing(std::move(listener), self, right,
+                                            endpoint.rendezvous_timeout));
+  }
+  RingOptions options;
+  options.job_fingerprint = fingerprint;
+  return std::make_unique<RingExchange>(rank, ranks, plan.buckets,
+                                        spec.experiment().training().optimizer(),
+                                        std::move(transport), options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
+    const Endpoint& endpoint, int rank, const JobPlan& plan, const TimeSource* time,
+    CoordinatorClient& client) {
+  switch (client.spec().arm().mode_case()) {
+    case Arm::kParameterServer:
+      return MakeParameterServerExchange(rank, plan, client);
+    case Arm::kRing:
+      return MakeRingExchange(endpoint, rank, plan, client);
+    case Arm::kLocal:
+      return std::make_unique<LocalExchange>(
+          plan.buckets, client.spec().experiment().training().optimizer(), time);
+    case Arm::MODE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("the job's arm has no mode");
+}
+
+}  // namespace psring

@@ -1,0 +1,195 @@
+// worker: one worker process of a job.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/cpu_device.h"
+#include "common/job_plan.h"
+#include "common/member_process.h"
+#include "common/status_macros.h"
+#include "common/time_source.h"
+#include "worker/data_set.h"
+#include "worker/evaluate.h"
+#include "worker/main/exchange_factory.h"
+#include "worker/mlp.h"
+#include "worker/sampler.h"
+#include "worker/slowdown.h"
+#include "worker/trainer.h"
+
+namespace psring {
+namespace {
+
+constexpr int64_t kEvaluationRows = 1000;
+
+double SlowdownFactor(const Experiment& experiment, int rank) {
+  for (const SlowWorker& slow : experiment.inject().slow_worker()) {
+    if (slow.rank() == rank) return slow.factor();
+  }
+  return 1;
+}
+
+std::vector<int64_t> Widths(const JobSpec& spec, const DataSetShape& data) {
+  std::vector<int64_t> widths = {data.features};
+  for (const int64_t width : spec.experiment().model().mlp().hidden()) {
+    widths.push_back(width);
+  }
+  widths.push_back(data.classes);
+  return widths;
+}
+
+// The model must be the one that the others plan with.
+absl::Status CheckLayout(const ParameterLayout& model, const ParameterLayout& job) {
+  if (model.count() == job.count() && model.tensors().size() == job.tensors().size()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("this worker's model has ", model.tensors().size(), " tensors and ",
+                   model.count(), " parameters, the job's ", job.tensors().size(),
+                   " and ", job.count(), ": are the data sets the same?"));
+}
+
+// One worker, from the data to the last snapshot's accuracy. Members in the order in
+// which they depend on each other.
+class Worker {
+ public:
+  Worker(const Endpoint& endpoint, int rank, CoordinatorClient& client)
+      : endpoint_(endpoint),
+        rank_(rank),
+        client_(client),
+        spec_(client.spec()),
+        plan_(PlanJob(spec_)),
+        device_(MakeCpuDevice()) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(Load());
+    RETURN_IF_ERROR(WarmUp());
+    ASSIGN_OR_RETURN(exchange_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
+    abort_ = std::make_unique<AbortSource::Registration>(
+        &client_.aborts(),
+        [this](const absl::Status& reason) { exchange_->Abort(reason); });
+    RETURN_IF_ERROR(exchange_->Bind(parameters_.span(), gradients_.span()));
+    RETURN_IF_ERROR(client_.Barrier("start"));
+    RETURN_IF_ERROR(Train());
+    RETURN_IF_ERROR(client_.BarrierWithoutDeadline("trained"));
+    return EvaluateSnapshots();
+  }
+
+ private:
+  absl::Status Load() {
+    ASSIGN_OR_RETURN(
+        DataSet data,
+        LoadFashionMnist(spec_.experiment().data().fashion_mnist().directory()));
+    data_ = std::make_unique<DataSet>(std::move(data));
+    rows_ = PartitionRange(spec_.experiment().training().global_batch(), spec_.workers(),
+                           rank_)
+                .count;
+    ASSIGN_OR_RETURN(model_, MakeMlp(device_.get(), Widths(spec_, data_->shape), rows_));
+    RETURN_IF_ERROR(CheckLayout(model_->layout(), plan_.layout));
+    ASSIGN_OR_RETURN(parameters_, device_->Allocate(plan_.layout.count()));
+    ASSIGN_OR_RETURN(gradients_, device_->Allocate(plan_.layout.count()));
+    // The other workers get worker 0's parameters when the exchange is bound.
+    if (rank_ == 0) {
+      InitializeParameters(plan_.layout, spec_.experiment().training().seed(),
+                           parameters_.span().host());
+    }
+    model_->Bind(parameters_.span(), gradients_.span());
+    return absl::OkStatus();
+  }
+
+  // Libraries compile their kernels at first use; that is no part of training.
+  absl::Status WarmUp() {
+    ASSIGN_OR_RETURN(const DeviceBuffer zeros,
+                     device_->Allocate(rows_ * data_->shape.features));
+    const std::vector<int32_t> labels(rows_);
+    RETURN_IF_ERROR(
+        model_->Forward({.rows = rows_, .features = zeros.span(), .labels = labels})
+            .status());
+    return model_->Backward([](int) {});
+  }
+
+  absl::Status Train() {
+    const Training& training = spec_.experiment().training();
+    Sampler sampler(data_->shape.train_count, training.global_batch(), training.seed());
+    const RealTime since_start;
+    Slowdown slowdown(SlowdownFactor(spec_.experiment(), rank_), since_start,
+                      [](absl::Duration missing) { absl::SleepFor(missing); });
+    Trainer trainer({.rank = rank_,
+                     .workers = spec_.workers(),
+                     .steps = spec_.steps(),
+                     .digest_interval = training.digest_interval(),
+                     .snapshot_interval = training.evaluation_interval(),
+                     .take_snapshots = rank_ == 0},
+                    {.device = device_.get(),
+                     .model = model_.get(),
+                     .exchange = exchange_.get(),
+                     .buckets = &plan_.buckets,
+                     .data = data_.get(),
+                     .sampler = &sampler,
+                     .time = &since_start,
+                     .slowdown = &slowdown,
+                     .parameters = parameters_.span()},
+                    [this](StepRecord step) {
+                      Record record;
+                      *record.mutable_step() = std::move(step);
+                      client_.Report(std::move(record));
+                    });
+    RETURN_IF_ERROR(trainer.Run());
+    snapshots_ = trainer.TakeSnapshots();
+    Member member;
+    member.set_role(WORKER);
+    member.set_rank(rank_);
+    client_.Report(TrafficOf(member, exchange_->traffic()));
+    return absl::OkStatus();
+  }
+
+  absl::Status EvaluateSnapshots() {
+    if (snapshots_.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<Model> model,
+        MakeMlp(device_.get(), Widths(spec_, data_->shape), kEvaluationRows));
+    for (const Snapshot& snapshot : snapshots_) {
+      RETURN_IF_ERROR(client_.aborts().reason());
+      Record record;
+      ASSIGN_OR_RETURN(*record.mutable_evaluation(),
+                       Evaluate(device_.get(), model.get(), kEvaluationRows, data_->test,
+                                data_->shape.features, snapshot.parameters));
+      record.mutable_evaluation()->set_step(snapshot.step);
+      client_.Report(std::move(record));
+    }
+    return absl::OkStatus();
+  }
+
+  const Endpoint& endpoint_;
+  const int rank_;
+  CoordinatorClient& client_;
+  const JobSpec spec_;
+  const JobPlan plan_;
+  const RealTime time_;
+  std::unique_ptr<DataSet> data_;
+  int64_t rows_ = 0;  // This worker's part of the global batch.
+  std::unique_ptr<Device> device_;
+  DeviceBuffer parameters_;
+  DeviceBuffer gradients_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<AbortSource::Registration> abort_;
+  std::vector<Snapshot> snapshots_;
+};
+
+absl::Status Run(const Endpoint& endpoint, const Member& member,
+                 CoordinatorClient& client) {
+  Worker worker(endpoint, member.rank(), client);
+  return client.Leave(worker.Run());
+}
+
+}  // namespace
+}  // namespace psring
+
+int main(int argc, char** argv) {
+  return psring::RunMember(argc, argv, psring::WORKER,
+                           "A worker: computes gradients on its part of each batch and "
+                           "exchanges them for updated parameters.",
+                           psring::Run);
+}
