@@ -1,0 +1,195 @@
+#include "experiments/arm_runner.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/coordinator.h"
+#include "common/coordinator_service.h"
+#include "common/errors.h"
+#include "common/mutex.h"
+#include "common/status_macros.h"
+#include "common/time_source.h"
+
+namespace psring {
+namespace {
+
+// How often progress is looked at.
+constexpr absl::Duration kTick = absl::Milliseconds(200);
+// How long processes may take to end once the job has been aborted.
+constexpr absl::Duration kAbortGrace = absl::Seconds(5);
+
+// Records as they come in, from the coordinator's threads.
+class Intake {
+ public:
+  void Add(const Record& record) {
+    MutexLock lock(&mutex_);
+    records_.Add(record);
+  }
+
+  ArmProgress Progress(int workers) const {
+    MutexLock lock(&mutex_);
+    ArmProgress progress;
+    if (static_cast<int>(records_.steps.size()) < workers) return progress;
+    progress.steps_done = records_.steps[0].size();
+    double losses = 0;
+    for (const auto& rank : records_.steps) {
+      if (rank.empty()) return {};
+      const StepRecord& last = rank.back();
+      progress.steps_done = std::min<int64_t>(progress.steps_done, rank.size());
+      progress.samples += last.samples() * static_cast<int64_t>(rank.size());
+      progress.trained = std::max(progress.trained,
+                                  absl::Nanoseconds(last.start_ns() + last.total_ns()));
+      losses += last.loss();
+    }
+    progress.loss = losses / static_cast<double>(workers);
+    return progress;
+  }
+
+  ArmRecords Take() {
+    MutexLock lock(&mutex_);
+    return std::move(records_);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  ArmRecords records_ ABSL_GUARDED_BY(mutex_);
+};
+
+struct ProcessToStart {
+  std::string name;
+  std::vector<std::string> arguments;
+};
+
+std::vector<ProcessToStart> ProcessesOf(const JobSpec& spec, const ArmRunOptions& options,
+                                        const std::string& coordinator) {
+  std::vector<ProcessToStart> processes;
+  const auto add = [&](const std::string& binary, Role role, int count) {
+    for (int rank = 0; rank < count; ++rank) {
+      Member member;
+      member.set_role(role);
+      member.set_rank(rank);
+      processes.push_back(
+          {.name = ToString(member),
+           .arguments = {
+               binary, "--coordinator", coordinator, "--job", spec.job(), "--rank",
+               absl::StrCat(rank), "--rendezvous-timeout",
+               absl::StrCat(absl::ToDoubleSeconds(options.rendezvous_timeout))}});
+    }
+  };
+  add(options.server_binary, SERVER, spec.servers());
+  add(options.worker_binary, WORKER, spec.workers());
+  return processes;
+}
+
+void PrintHowToStart(const std::vector<ProcessToStart>& processes) {
+  std::cerr << "Start these, each on its host (ADDRESS: the host's own), within the "
+               "rendezvous timeout:\n";
+  for (const ProcessToStart& process : processes) {
+    std::cerr << "  " << absl::StrJoin(process.arguments, " ")
+              << " --bind ADDRESS --advertise ADDRESS\n";
+  }
+  std::cerr << std::flush;
+}
+
+// Drives the processes of one arm to their end.
+class ArmRun {
+ public:
+  ArmRun(const JobSpec& spec, const ArmRunOptions& options, ChildProcesses* children,
+         ProgressDisplay* progress)
+      : spec_(spec),
+        options_(options),
+        children_(children),
+        progress_(progress),
+        coordinator_(spec, [this](const Record& record) { intake_.Add(record); }) {}
+
+  absl::StatusOr<ArmRecords> Run() {
+    ASSIGN_OR_RETURN(host_, CoordinatorHost::Start(options_.listen, &coordinator_));
+    if (absl::Status status = StartAll(); !status.ok()) coordinator_.Abort(status);
+    while (!Done()) {
+      React(children_->Wait(kTick));
+      progress_->Show(spec_.arm().name(), spec_.steps(),
+                      intake_.Progress(spec_.workers()), time_.Elapsed());
+      if (!coordinator_.status().ok()) Hurry();
+    }
+    progress_->Clear();
+    // Ends every session, so that no record comes in any more.
+    const absl::Status status = coordinator_.status();
+    host_.reset();
+    if (!status.ok()) return status;
+    return intake_.Take();
+  }
+
+ private:
+  absl::Status StartAll() {
+    const std::vector<ProcessToStart> processes = ProcessesOf(
+        spec_, options_, absl::StrCat(options_.advertise, ":", host_->port()));
+    if (options_.external) {
+      PrintHowToStart(processes);
+      return absl::OkStatus();
+    }
+    for (const ProcessToStart& process : processes) {
+      RETURN_IF_ERROR(children_->Start(
+          process.name, process.arguments,
+          absl::StrCat(options_.log_folder, "/",
+                       absl::StrReplaceAll(process.name, {{" ", "-"}}), ".log")));
+    }
+    return absl::OkStatus();
+  }
+
+  bool Done() const {
+    if (children_->running()) return false;
+    if (!coordinator_.status().ok()) return true;
+    return coordinator_.finished();
+  }
+
+  void React(const ChildProcesses::Event& event) {
+    if (event.signal) {
+      coordinator_.Abort(WithExitCode(
+          absl::CancelledError(absl::StrCat("stopped by ", strsignal(*event.signal))),
+          static_cast<ExitCode>(128 + *event.signal)));
+    }
+    for (const EndedChild& child : event.ended) {
+      if (child.exit_code == 0) continue;
+      // Where the child has told its own reason, that one has come first.
+      coordinator_.Abort(PeerLostError(
+          absl::StrCat(child.name, " (process ", child.pid, ") ", child.how,
+                       "; its log: ", options_.log_folder, "/",
+                       absl::StrReplaceAll(child.name, {{" ", "-"}}), ".log")));
+    }
+  }
+
+  // The job has been aborted and everyone told; who does not end in time is killed.
+  void Hurry() {
+    if (!aborted_at_) aborted_at_ = time_.Elapsed();
+    if (time_.Elapsed() - *aborted_at_ > kAbortGrace) children_->KillAll();
+  }
+
+  const JobSpec& spec_;
+  const ArmRunOptions& options_;
+  ChildProcesses* const children_;
+  ProgressDisplay* const progress_;
+  const RealTime time_;
+  Intake intake_;
+  Coordinator coordinator_;
+  std::unique_ptr<CoordinatorHost> host_;
+  std::optional<absl::Duration> aborted_at_;
+};
+
+}  // namespace
+
+absl::StatusOr<ArmRecords> RunArm(const JobSpec& spec, const ArmRunOptions& options,
+                                  ChildProcesses* children, ProgressDisplay* progress) {
+  return ArmRun(spec, options, children, progress).Run();
+}
+
+}  // namespace psring

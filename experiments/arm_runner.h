@@ -1,0 +1,37 @@
+// Runs one arm: its coordinator here, its processes on this machine or wherever the user
+// starts them.
+#ifndef PSRING_EXPERIMENTS_ARM_RUNNER_H_
+#define PSRING_EXPERIMENTS_ARM_RUNNER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "experiments/arm_result.h"
+#include "experiments/child_processes.h"
+#include "experiments/progress.h"
+#include "proto/coordinator.pb.h"
+
+namespace psring {
+
+struct ArmRunOptions {
+  std::string worker_binary;
+  std::string server_binary;
+  std::string log_folder;  // One file per process.
+  // Processes are started by hand: prints what to start, then waits for them.
+  bool external = false;
+  // Where the coordinator listens, and how others reach it. Port 0: any free one.
+  std::string listen = "127.0.0.1:0";
+  std::string advertise = "127.0.0.1";
+  absl::Duration rendezvous_timeout = absl::Seconds(60);
+};
+
+// Blocks until every process of the arm has ended. An error is the arm's first one and
+// names the process; by then every process here has ended, and those elsewhere have been
+// told.
+absl::StatusOr<ArmRecords> RunArm(const JobSpec& spec, const ArmRunOptions& options,
+                                  ChildProcesses* children, ProgressDisplay* progress);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_ARM_RUNNER_H_

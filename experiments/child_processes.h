@@ -1,0 +1,69 @@
+// The processes of a run on this machine: started together, never outliving it.
+#ifndef PSRING_EXPERIMENTS_CHILD_PROCESSES_H_
+#define PSRING_EXPERIMENTS_CHILD_PROCESSES_H_
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace psring {
+
+// A process that has ended.
+struct EndedChild {
+  std::string name;
+  pid_t pid = 0;
+  int exit_code = 0;  // 128 + n where signal n killed it.
+  // "was killed by signal 9 (Killed)", "ended with exit code 1".
+  std::string how;
+};
+
+// Children die with the thread that made them, however it ends (PR_SET_PDEATHSIG), and
+// have process groups of their own, so that a terminal's Ctrl-C reaches only the parent,
+// which then ends them in order. One thread, which lives as long as the children should.
+//
+// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in this thread
+// and those made after; Wait hands them out. At most one object at a time.
+class ChildProcesses {
+ public:
+  ChildProcesses();
+  // Kills what still runs.
+  ~ChildProcesses();
+  ChildProcesses(const ChildProcesses&) = delete;
+  ChildProcesses& operator=(const ChildProcesses&) = delete;
+
+  // Runs `arguments` (the first is the program's path) with stdout and stderr in
+  // `log_path`, and no stdin. NotFound: no such program; Internal: the system refused.
+  absl::Status Start(const std::string& name, const std::vector<std::string>& arguments,
+                     const std::string& log_path);
+
+  bool running() const { return !running_.empty(); }
+  std::vector<std::string> RunningNames() const;
+
+  struct Event {
+    std::vector<EndedChild> ended;
+    std::optional<int> signal;  // SIGINT, SIGTERM or SIGHUP sent to this process.
+  };
+  // Blocks until a child ends, a signal comes, or `timeout` has passed.
+  Event Wait(absl::Duration timeout);
+
+  // SIGKILL to all.
+  void KillAll();
+
+ private:
+  std::vector<EndedChild> Reap();
+
+  sigset_t old_signals_;
+  int signal_fd_ = -1;
+  std::map<pid_t, std::string> running_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_CHILD_PROCESSES_H_

@@ -1,0 +1,182 @@
+#include "experiments/compare.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/errors.h"
+#include "common/job_plan.h"
+#include "common/status_macros.h"
+#include "experiments/arm_result.h"
+#include "experiments/arm_runner.h"
+#include "experiments/child_processes.h"
+#include "experiments/config.h"
+#include "experiments/environment.h"
+#include "experiments/plan_table.h"
+#include "experiments/progress.h"
+#include "experiments/result_table.h"
+#include "experiments/run_folder.h"
+#include "experiments/summary.h"
+#include "worker/data_set.h"
+#include "worker/mlp.h"
+
+namespace psring {
+namespace {
+
+// Programs lie where the build puts them, relative to this one.
+std::string SiblingBinary(const std::string& relative) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path().parent_path() / relative).string();
+}
+
+absl::StatusOr<std::vector<JobSpec>> ResolveArms(const Experiment& experiment,
+                                                 const std::string& only,
+                                                 const DataSetShape& data) {
+  std::vector<int64_t> widths = {data.features};
+  for (const int64_t width : experiment.model().mlp().hidden()) widths.push_back(width);
+  widths.push_back(data.classes);
+  const ParameterLayout layout = MlpLayout(widths);
+
+  std::vector<JobSpec> specs;
+  std::vector<std::string> names;
+  for (const Arm& arm : experiment.arms()) {
+    names.push_back(arm.name());
+    if (!only.empty() && arm.name() != only) continue;
+    ASSIGN_OR_RETURN(JobSpec spec, ResolveArm(experiment, arm, data.train_count));
+    DescribeLayout(layout, &spec);
+    specs.push_back(std::move(spec));
+  }
+  if (specs.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no arm \"", only, "\"; allowed: ", absl::StrJoin(names, ", ")));
+  }
+  return specs;
+}
+
+// What decides the meaning of the numbers that follow.
+std::string Announcement(const Experiment& experiment, const std::vector<JobSpec>& specs,
+                         const std::string& folder) {
+  const Training& training = experiment.training();
+  std::string text = absl::StrFormat(
+      "%s: global batch %d, gradients reduced to their mean, learning rate %.6g, seed "
+      "%d; "
+      "results in %s\n",
+      experiment.name(), training.global_batch(),
+      training.optimizer().sgd().learning_rate(), training.seed(), folder);
+  for (const SlowWorker& slow : experiment.inject().slow_worker()) {
+    absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
+                          slow.rank(), slow.factor());
+  }
+  int64_t most = 0;
+  for (const JobSpec& spec : specs) {
+    most = std::max<int64_t>(most, spec.workers() + spec.servers());
+  }
+  const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (most > cores) {
+    absl::StrAppendFormat(&text,
+                          "note: up to %d processes share %d cores; times show how they "
+                          "share, not what as many machines would do\n",
+                          most, cores);
+  }
+  return text;
+}
+
+// Runs the arms in order until one fails.
+absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& options,
+                     const RunFolder& folder, std::vector<ArmResult>* results) {
+  ChildProcesses children;
+  ProgressDisplay progress(&std::cerr, StderrColumns);
+  for (const JobSpec& spec : specs) {
+    ArmRunOptions run;
+    run.worker_binary = SiblingBinary("worker/main/worker");
+    run.server_binary = SiblingBinary("server/parameter_server");
+    run.external = options.external;
+    if (options.external) {
+      run.listen = options.listen;
+      run.advertise = options.advertise.empty()
+                          ? options.listen.substr(0, options.listen.rfind(':'))
+                          : options.advertise;
+    }
+    run.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
+    ASSIGN_OR_RETURN(run.log_folder, folder.MakeLogFolder(spec.arm().name()));
+    auto records = RunArm(spec, run, &children, &progress);
+    if (!records.ok()) {
+      return Annotate(records.status(), absl::StrCat("arm ", spec.arm().name()));
+    }
+    results->push_back(Summarize(spec, *records));
+    const ArmResult& result = results->back();
+    std::cerr << absl::StrFormat("%s: %d steps, final loss %.4f, %.0f samples/s",
+                                 result.name, result.steps, result.final_loss,
+                                 result.samples_per_second)
+              << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCertificates(const std::vector<ArmResult>& results) {
+  for (const ArmResult& result : results) {
+    for (const Certificate* certificate : {&result.replica, &result.traffic}) {
+      if (certificate->verdict == Verdict::kFail) {
+        return CheckFailedError(
+            absl::StrCat("arm ", result.name, ": ", certificate->why));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Compare(const CompareOptions& options) {
+  ASSIGN_OR_RETURN(const Experiment experiment,
+                   LoadExperiment(options.config_path, options.overrides));
+  if (options.print_config) {
+    std::cout << PrintExperiment(experiment);
+    return absl::OkStatus();
+  }
+  // Loaded only to be checked: damaged data are one error here, not one per worker.
+  ASSIGN_OR_RETURN(const DataSet data,
+                   LoadFashionMnist(experiment.data().fashion_mnist().directory()));
+  RETURN_IF_ERROR(CheckAgainstData(experiment, data.shape.train_count));
+  ASSIGN_OR_RETURN(std::vector<JobSpec> specs,
+                   ResolveArms(experiment, options.arm, data.shape));
+  if (options.dry_run) {
+    std::vector<std::string> plans;
+    for (const JobSpec& spec : specs) plans.push_back(PlanTable(spec, data.shape));
+    std::cout << absl::StrJoin(plans, "\n");
+    return absl::OkStatus();
+  }
+  // A process left over from another run must not pass for one of this.
+  const std::string suffix =
+      absl::StrCat("-", getpid(), "-", absl::ToUnixMillis(absl::Now()));
+  for (JobSpec& spec : specs) {
+    spec.set_job(options.job.empty() ? absl::StrCat(spec.job(), suffix) : options.job);
+  }
+
+  ASSIGN_OR_RETURN(const RunFolder folder,
+                   RunFolder::Create(options.out, experiment.name()));
+  RETURN_IF_ERROR(folder.Write("config.textproto", PrintExperiment(experiment)));
+  const Environment environment = DescribeMachine();
+  RETURN_IF_ERROR(folder.Write("environment.json", EnvironmentJson(environment)));
+  std::cerr << Announcement(experiment, specs, folder.path()) << std::flush;
+
+  std::vector<ArmResult> results;
+  const absl::Status outcome = RunArms(specs, options, folder, &results);
+  CompareReplicas(specs, &results);
+  const absl::Status written =
+      folder.Write("summary.json", SummaryJson(experiment, results, outcome));
+  if (!results.empty()) std::cout << ResultTable(experiment, results) << std::flush;
+  RETURN_IF_ERROR(outcome);
+  RETURN_IF_ERROR(written);
+  return CheckCertificates(results);
+}
+
+}  // namespace psring

@@ -1,0 +1,21 @@
+// What a run ran on.
+#ifndef PSRING_EXPERIMENTS_ENVIRONMENT_H_
+#define PSRING_EXPERIMENTS_ENVIRONMENT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace psring {
+
+// Names and values of what was found on this machine, in the order in which to show them.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+Environment DescribeMachine();
+
+std::string EnvironmentText(const Environment& environment);
+std::string EnvironmentJson(const Environment& environment);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_ENVIRONMENT_H_

@@ -1,0 +1,97 @@
+// psring: the command that compares the two architectures.
+#include <iostream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "common/errors.h"
+#include "experiments/compare.h"
+#include "experiments/environment.h"
+#include "glog/logging.h"
+#include "grpc/grpc.h"
+
+namespace psring {
+namespace {
+
+void AddCommonOptions(CLI::App* command, CompareOptions* options) {
+  command
+      ->add_option("config", options->config_path,
+                   "Experiment file (text format of proto/experiment.proto)")
+      ->required();
+  command
+      ->add_option("--set", options->overrides,
+                   "Replaces a field, as in training.steps=50; may be repeated")
+      ->take_all()
+      ->expected(1);
+  command->add_option("--out", options->out,
+                      "Run folder, new or empty (default: runs/NAME-TIME)");
+  command->add_flag("--print-config", options->print_config,
+                    "Prints the resolved configuration and runs nothing");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Prints the plan by formula and runs nothing");
+}
+
+int Main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  FLAGS_minloglevel = google::WARNING;
+  google::InitGoogleLogging(argv[0]);
+  grpc_init();  // For the life of the process, as in common/member_process.cc.
+
+  CLI::App app(
+      "psring compares parameter servers and ring all-reduce: the same model, data and "
+      "optimizer through both, with the proof that both did the same work.");
+  app.name("psring");
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 ok, 1 run-time failure, 2 wrong usage or configuration, 3 a check "
+      "failed, 4 rendezvous timed out, 5 a peer was lost, 128+n signal n.");
+
+  CompareOptions options;
+  CLI::App* compare = app.add_subcommand("compare", "Runs all arms and compares them");
+  AddCommonOptions(compare, &options);
+
+  CLI::App* run = app.add_subcommand("run", "Runs one arm");
+  AddCommonOptions(run, &options);
+  run->add_option("--arm", options.arm, "The arm's name")->required();
+  CLI::Option* external = run->add_flag(
+      "--external", options.external,
+      "Starts no processes: prints the commands to start by hand on other hosts");
+  CLI::Option* listen =
+      run->add_option("--listen", options.listen, "HOST:PORT of the coordinator")
+          ->needs(external);
+  external->needs(listen);
+  run->add_option(
+         "--advertise", options.advertise,
+         "Host at which other hosts reach the coordinator (default: of --listen)")
+      ->needs(external);
+  run->add_option("--job", options.job, "Name of the job (default: made up)");
+  for (CLI::App* command : {compare, run}) {
+    command
+        ->add_option("--rendezvous-timeout", options.rendezvous_timeout_seconds,
+                     "Seconds that processes wait for each other to start")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+  }
+
+  CLI::App* env = app.add_subcommand("env", "Shows what was found on this machine");
+  app.add_subcommand("test", "Builds and runs all tests (done by the psring script)");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? static_cast<int>(ExitCode::kOk)
+                                : static_cast<int>(ExitCode::kUsage);
+  }
+
+  if (env->parsed()) {
+    std::cout << EnvironmentText(DescribeMachine());
+    return 0;
+  }
+  const absl::Status status = Compare(options);
+  if (!status.ok()) std::cerr << "psring: " << status.message() << std::endl;
+  return static_cast<int>(ExitCodeOf(status));
+}
+
+}  // namespace
+}  // namespace psring
+
+int main(int argc, char** argv) { return psring::Main(argc, argv); }

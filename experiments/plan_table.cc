@@ -1,0 +1,121 @@
+#include "experiments/plan_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/job_plan.h"
+#include "experiments/text.h"
+#include "experiments/traffic_formula.h"
+
+namespace psring {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+std::string BucketTable(const JobPlan& plan) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Bucket& bucket : plan.buckets.buckets) {
+    std::vector<std::string> tensors;
+    for (int t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensor_count;
+         ++t) {
+      tensors.push_back(plan.layout.tensors()[t].name);
+    }
+    const bool many = tensors.size() > 4;
+    rows.push_back({absl::StrCat("bucket ", bucket.index),
+                    WithThousands(bucket.range.count),
+                    WithThousands(bucket.range.count * kFloatBytes),
+                    many ? absl::StrCat(tensors.size(), " tensors, ", tensors.front(),
+                                        " to ", tensors.back())
+                         : absl::StrJoin(tensors, " ")});
+  }
+  return FormatTable({"buckets, in order of launch", "elements", "bytes", "tensors"},
+                     rows);
+}
+
+std::string SlotTable(const JobPlan& plan) {
+  std::vector<std::vector<std::string>> rows;
+  for (int server = 0; server < plan.slots.servers; ++server) {
+    int64_t count = 0;
+    for (const int slot : plan.slots.of_server[server]) {
+      count += plan.slots.slots[slot].range.count;
+    }
+    rows.push_back({absl::StrCat("server ", server),
+                    absl::StrCat(plan.slots.of_server[server].size()),
+                    WithThousands(count), WithThousands(count * kFloatBytes)});
+  }
+  return FormatTable({"slots, striped", "slots", "elements", "bytes"}, rows);
+}
+
+std::string TrafficRows(const JobSpec& spec, const JobPlan& plan) {
+  std::vector<std::vector<std::string>> rows;
+  for (const EndpointFormula& endpoint : StepTraffic(spec, plan)) {
+    rows.push_back(
+        {endpoint.name, WithThousands(endpoint.out), WithThousands(endpoint.in)});
+  }
+  return FormatTable({"payload bytes per step", "sent", "received"}, rows);
+}
+
+// Bytes that psring itself holds for tensors and data; libraries and messages in flight
+// come on top.
+std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
+                       const DataSetShape& data) {
+  const Training& training = spec.experiment().training();
+  const bool has_state = training.optimizer().sgd().momentum() != 0;
+  const int64_t model = plan.layout.bytes();
+  const int64_t samples =
+      (data.train_count + data.test_count) * (data.features + 1);  // Bytes and labels.
+  int64_t activations = data.features;
+  int64_t widest = 0;
+  for (const Tensor& tensor : plan.layout.tensors()) {
+    if (tensor.shape.size() != 1) continue;
+    activations += tensor.shape[0];
+    widest = std::max(widest, tensor.shape[0]);
+  }
+  activations += 2 * widest;
+  activations *= training.global_batch() / spec.workers() * kFloatBytes;
+  const int64_t interval = training.evaluation_interval();
+  const int64_t snapshots = interval == 0 ? 1 : (spec.steps() + interval - 1) / interval;
+
+  std::vector<std::vector<std::string>> rows;
+  const auto row = [&](const std::string& name, std::vector<int64_t> parts) {
+    rows.push_back({name});
+    int64_t sum = 0;
+    for (const int64_t part : parts) {
+      rows.back().push_back(WithThousands(part));
+      sum += part;
+    }
+    rows.back().push_back(WithThousands(sum));
+  };
+  for (int rank = 0; rank < spec.workers(); ++rank) {
+    const bool steps_here = spec.servers() == 0;
+    row(absl::StrCat("worker ", rank),
+        {model, model, steps_here && has_state ? model : 0, 0, activations, samples,
+         rank == 0 ? snapshots * model : 0});
+  }
+  for (int server = 0; server < spec.servers(); ++server) {
+    const int64_t share = ServerStepBytes(plan.slots, server, /*workers=*/1);
+    row(absl::StrCat("server ", server),
+        {share, 0, has_state ? share : 0, share * spec.workers(), 0, 0, 0});
+  }
+  return FormatTable({"memory, bytes", "parameters", "gradients", "optimizer",
+                      "contributions", "activations", "data set", "snapshots", "sum"},
+                     rows);
+}
+
+}  // namespace
+
+std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
+  const JobPlan plan = PlanJob(spec);
+  std::string text = absl::StrCat(
+      "arm ", spec.arm().name(), ": ", spec.workers(), " workers, ", spec.servers(),
+      " servers, ", WithThousands(spec.steps()), " steps, ",
+      WithThousands(plan.layout.count()), " parameters (",
+      WithThousands(plan.layout.bytes()), " bytes)\n\n", BucketTable(plan), "\n");
+  if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(plan), "\n");
+  absl::StrAppend(&text, TrafficRows(spec, plan), "\n", MemoryRows(spec, plan, data));
+  return text;
+}
+
+}  // namespace psring

@@ -1,0 +1,34 @@
+#include "experiments/traffic_formula.h"
+
+#include "absl/strings/str_cat.h"
+#include "ring/ring_schedule.h"
+
+namespace psring {
+
+std::vector<EndpointFormula> StepTraffic(const JobSpec& spec, const JobPlan& plan) {
+  std::vector<EndpointFormula> endpoints;
+  for (int rank = 0; rank < spec.workers(); ++rank) {
+    EndpointFormula worker{
+        .name = absl::StrCat("worker ", rank), .role = "worker", .out = 0, .in = 0};
+    if (spec.arm().has_parameter_server()) {
+      worker.out = worker.in = WorkerStepBytes(plan.slots);
+    } else if (spec.arm().has_ring()) {
+      for (const Bucket& bucket : plan.buckets.buckets) {
+        const RingBytes bytes = AllReduceBytes(bucket.range.count, rank, spec.workers());
+        worker.out += bytes.out;
+        worker.in += bytes.in;
+      }
+    }
+    endpoints.push_back(worker);
+  }
+  for (int server = 0; server < spec.servers(); ++server) {
+    const int64_t bytes = ServerStepBytes(plan.slots, server, spec.workers());
+    endpoints.push_back({.name = absl::StrCat("server ", server),
+                         .role = "server",
+                         .out = bytes,
+                         .in = bytes});
+  }
+  return endpoints;
+}
+
+}  // namespace psring

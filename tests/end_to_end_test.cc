@@ -1,0 +1,337 @@
+// The psring command as a user runs it: real processes, real sockets, real data.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/subprocess.h"
+
+namespace psring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+
+// For what takes as long as the machine needs; nothing here is meant to take it.
+constexpr absl::Duration kPatience = absl::Minutes(5);
+// The promise: whoever dies, every process has ended by then.
+constexpr absl::Duration kEndOfRun = absl::Seconds(10);
+
+constexpr char kConfig[] = R"(
+name: "end_to_end"
+model { mlp { hidden: [16] } }
+data { fashion_mnist {} }
+training {
+  steps: %d
+  global_batch: 60
+  optimizer { sgd { learning_rate: 0.1 momentum: 0.9 } }
+  seed: 1
+  evaluation_interval: 5
+  target_accuracy: 0.2
+  digest_interval: 1
+}
+cluster { workers: 2 servers: 2 }
+buckets { cap_bytes: 20000 first_cap_bytes: 1000 }
+arms { name: "servers" parameter_server {} }
+arms { name: "ring" ring {} }
+)";
+// Of an arm that is not meant to come to its end.
+constexpr int kEndless = 100000000;
+
+class EndToEndTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/end_to_end_XXXXXX");
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(folder_, "/", name);
+  }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name)) << text;
+    return Path(name);
+  }
+  std::string Config(int steps) const {
+    return Write("config.textproto", absl::StrFormat(kConfig, steps));
+  }
+
+  // `psring COMMAND CONFIG --out OUT MORE...`
+  std::unique_ptr<Subprocess> Start(const std::string& command, const std::string& config,
+                                    const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"experiments/psring", command, config, "--out",
+                                          Path("out")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return std::make_unique<Subprocess>(arguments);
+  }
+
+  nlohmann::json Summary() const {
+    std::ifstream file(Path("out/summary.json"));
+    return nlohmann::json::parse(file);
+  }
+
+  // The process of a running arm whose program and rank are these.
+  static pid_t Find(pid_t launcher, const std::string& program, int rank) {
+    for (const ChildProcess& child : ChildrenOf(launcher)) {
+      if (child.arguments.empty() || !absl::EndsWith(child.arguments[0], program))
+        continue;
+      for (size_t i = 0; i + 1 < child.arguments.size(); ++i) {
+        if (child.arguments[i] == "--rank" &&
+            child.arguments[i + 1] == absl::StrCat(rank)) {
+          return child.pid;
+        }
+      }
+    }
+    return 0;
+  }
+
+  // Kills one process of an arm that is under way; the run must end in time, everywhere,
+  // with the name of the dead.
+  void KillInTraining(const std::string& arm, const std::string& program, int rank,
+                      const std::string& name) {
+    const auto psring = Start("run", Config(kEndless), {"--arm", arm});
+    ASSERT_TRUE(psring->WaitForOutput("step ", kPatience)) << psring->err();
+    const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
+    const pid_t victim = Find(psring->pid(), program, rank);
+    ASSERT_NE(victim, 0);
+    kill(victim, SIGKILL);
+    EXPECT_THAT(psring->Wait(kEndOfRun), Optional(5)) << psring->err();
+    EXPECT_THAT(psring->err(),
+                HasSubstr(absl::StrCat("arm ", arm, ": ", name, " (process ", victim,
+                                       ") was killed by signal 9")));
+    for (const ChildProcess& child : children) {
+      EXPECT_TRUE(WaitForEnd(child.pid, absl::ZeroDuration())) << child.pid;
+    }
+    EXPECT_THAT(Summary()["error"].get<std::string>(), HasSubstr(name));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
+  const auto psring = Start("compare", Config(12));
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->out(), AllOf(HasSubstr("samples/s"), HasSubstr("replica PASS"),
+                                   HasSubstr("traffic PASS")));
+  const nlohmann::json summary = Summary();
+  EXPECT_TRUE(summary["error"].is_null());
+  ASSERT_EQ(summary["arms"].size(), 2);
+  const nlohmann::json& servers = summary["arms"][0];
+  const nlohmann::json& ring = summary["arms"][1];
+  EXPECT_EQ(servers["parameter_digest"], ring["parameter_digest"]);
+  EXPECT_EQ(servers["final_loss"], ring["final_loss"]);
+  for (const nlohmann::json& arm : summary["arms"]) {
+    EXPECT_EQ(arm["steps"], 12);
+    EXPECT_EQ(arm["workers"], 2);
+    EXPECT_GT(arm["samples_per_second"], 0);
+    EXPECT_EQ(arm["certificates"]["replica"], "PASS");
+    EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+    std::vector<int> steps;
+    for (const nlohmann::json& evaluation : arm["evaluations"]) {
+      steps.push_back(evaluation["step"]);
+      EXPECT_GT(evaluation["seconds"], 0);
+      EXPECT_GT(evaluation["bytes"], 0);
+      EXPECT_GT(evaluation["accuracy"], 0.05);
+    }
+    EXPECT_THAT(steps, ElementsAre(5, 10, 12));
+    EXPECT_FALSE(arm["time_to_target_seconds"].is_null());
+    const nlohmann::json& ms = arm["step_ms"];
+    EXPECT_NEAR(ms["data"].get<double>() + ms["forward"].get<double>() +
+                    ms["backward"].get<double>() + ms["exposed"].get<double>() +
+                    ms["optimizer"].get<double>() + ms["unaccounted"].get<double>(),
+                ms["mean"], 1e-9);
+    for (const nlohmann::json& endpoint : arm["endpoints"]) {
+      EXPECT_EQ(endpoint["payload_out"], endpoint["formula_out"]);
+      EXPECT_EQ(endpoint["payload_in"], endpoint["formula_in"]);
+    }
+  }
+  // 784 * 16 + 16 + 16 * 10 + 10 parameters, each sent once per step.
+  EXPECT_EQ(servers["endpoints"][0]["payload_out"], 12730 * 4 * 12);
+  EXPECT_EQ(servers["endpoints"].size(), 4);
+  EXPECT_EQ(ring["endpoints"].size(), 2);
+  EXPECT_EQ(ring["endpoints"][0]["payload_out"], 12730 * 4 * 12);
+  for (const char* file : {"config.textproto", "environment.json",
+                           "logs/servers/server-1.log", "logs/ring/worker-1.log"}) {
+    EXPECT_TRUE(fs::exists(Path(absl::StrCat("out/", file)))) << file;
+  }
+}
+
+TEST_F(EndToEndTest, MoreServersThanElementsInABucketIsLegal) {
+  const auto psring =
+      Start("compare", Config(2),
+            {"--set", "model.mlp.hidden=[1]", "--set", "buckets.cap_bytes=4", "--set",
+             "buckets.first_cap_bytes=4", "--set", "cluster.servers=3"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
+            Summary()["arms"][1]["parameter_digest"]);
+}
+
+TEST_F(EndToEndTest, ASlowWorkerSlowsEveryoneAndChangesNothing) {
+  const auto psring =
+      Start("compare", Config(3), {"--set", "inject.slow_worker=[{rank: 1 factor: 3}]"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->err(), HasSubstr("worker 1 computes 3 times as long"));
+  EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
+            Summary()["arms"][1]["parameter_digest"]);
+}
+
+TEST_F(EndToEndTest, AKilledWorkerEndsTheRingAndIsNamed) {
+  KillInTraining("ring", "worker", 1, "worker 1");
+}
+
+TEST_F(EndToEndTest, AKilledWorkerEndsTheServersAndIsNamed) {
+  KillInTraining("servers", "worker", 0, "worker 0");
+}
+
+TEST_F(EndToEndTest, AKilledServerEndsTheRunAndIsNamed) {
+  KillInTraining("servers", "parameter_server", 1, "server 1");
+}
+
+// Right after its start, long before it is ready.
+TEST_F(EndToEndTest, AProcessKilledWhileTheOthersWaitForItIsNamed) {
+  const auto psring = Start("run", Config(kEndless), {"--arm", "ring"});
+  ASSERT_TRUE(psring->WaitForOutput("results in", kPatience));
+  pid_t victim = 0;
+  while (victim == 0) victim = Find(psring->pid(), "worker", 1);
+  kill(victim, SIGKILL);
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(5)) << psring->err();
+  EXPECT_THAT(psring->err(), HasSubstr("worker 1 (process"));
+}
+
+TEST_F(EndToEndTest, NothingOutlivesAKilledLauncher) {
+  const auto psring = Start("run", Config(kEndless), {"--arm", "servers"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
+  EXPECT_EQ(children.size(), 4);
+  psring->Signal(SIGKILL);
+  for (const ChildProcess& child : children) {
+    EXPECT_TRUE(WaitForEnd(child.pid, kEndOfRun)) << child.pid;
+  }
+}
+
+TEST_F(EndToEndTest, CtrlCEndsEverythingWithItsSignalsExitCode) {
+  const auto psring = Start("run", Config(kEndless), {"--arm", "ring"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
+  psring->Signal(SIGINT);
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(128 + SIGINT));
+  EXPECT_THAT(psring->err(), HasSubstr("stopped by Interrupt"));
+  for (const ChildProcess& child : children) {
+    EXPECT_TRUE(WaitForEnd(child.pid, absl::ZeroDuration())) << child.pid;
+  }
+}
+
+// Bad input is one line on stderr and exit code 2, and leaves no folder behind.
+class BadInputTest : public EndToEndTest {
+ protected:
+  void ExpectRefused(const std::vector<std::string>& more, const std::string& message) {
+    const auto psring = Start("compare", Config(3), more);
+    EXPECT_THAT(psring->Wait(kPatience), Optional(2)) << psring->err();
+    const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+    EXPECT_THAT(lines, ElementsAre(HasSubstr(message), IsEmpty()));
+    EXPECT_THAT(psring->out(), IsEmpty());
+    EXPECT_FALSE(fs::exists(Path("out")));
+  }
+};
+
+TEST_F(BadInputTest, Configuration) {
+  ExpectRefused({"--set", "training.stepz=3"}, "stepz");
+  ExpectRefused({"--set", "cluster.workers=0"}, "cluster.workers");
+  ExpectRefused({"--set", "training.global_batch=61"}, "global_batch");
+  ExpectRefused({"--set", "training.global_batch=60002"}, "60000");
+}
+
+TEST_F(BadInputTest, MissingData) {
+  ExpectRefused({"--set", absl::StrCat("data.fashion_mnist.directory=\"", folder_, "\"")},
+                "dataset-fashion-mnist");
+}
+
+TEST_F(BadInputTest, TruncatedData) {
+  const fs::path data = Path("data");
+  fs::create_directory(data);
+  for (const auto& entry : fs::directory_iterator("/usr/share/datasets/fashion-mnist")) {
+    fs::copy(entry.path(), data / entry.path().filename());
+  }
+  const fs::path images = data / "train-images-idx3-ubyte.gz";
+  fs::resize_file(images, fs::file_size(images) / 2);
+  ExpectRefused(
+      {"--set", absl::StrCat("data.fashion_mnist.directory=\"", data.string(), "\"")},
+      "train-images-idx3-ubyte.gz");
+}
+
+TEST_F(EndToEndTest, AnUnusableOutputFolderIsOneLine) {
+  const std::string file = Write("file", "");
+  for (const std::string& out : {absl::StrCat(file, "/out"), std::string("/proc/out")}) {
+    Subprocess psring({"experiments/psring", "compare", Config(3), "--out", out});
+    EXPECT_THAT(psring.Wait(kPatience), Optional(2)) << psring.err();
+    EXPECT_THAT(psring.err(),
+                HasSubstr(absl::StrCat("cannot use the output folder ", out)));
+  }
+  Subprocess psring({"experiments/psring", "compare", Config(3), "--out", folder_});
+  EXPECT_THAT(psring.Wait(kPatience), Optional(2));
+  EXPECT_THAT(psring.err(), HasSubstr("not empty"));
+}
+
+// A limit on the size of files stands for a disk without room.
+TEST_F(EndToEndTest, AFullOutputFolderIsOneLine) {
+  Subprocess psring({"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh",
+                     "experiments/psring", "compare", Config(3), "--out", Path("out")});
+  EXPECT_THAT(psring.Wait(kPatience), Optional(1));
+  const std::vector<std::string> lines = absl::StrSplit(psring.err(), '\n');
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot write"), IsEmpty()));
+}
+
+TEST_F(EndToEndTest, DryRunAndPrintConfigStartNothing) {
+  const auto plan = Start("compare", Config(3), {"--dry-run"});
+  EXPECT_THAT(plan->Wait(kPatience), Optional(0));
+  EXPECT_THAT(plan->out(), AllOf(HasSubstr("arm servers: 2 workers, 2 servers"),
+                                 HasSubstr("50,920"), HasSubstr("layer0.weight")));
+  const auto config = Start("compare", Config(3), {"--print-config"});
+  EXPECT_THAT(config->Wait(kPatience), Optional(0));
+  const std::string printed = Write("printed.textproto", config->out());
+  const auto again = Start("compare", printed, {"--print-config"});
+  EXPECT_THAT(again->Wait(kPatience), Optional(0));
+  EXPECT_EQ(again->out(), config->out());
+  EXPECT_FALSE(fs::exists(Path("out")));
+}
+
+TEST_F(EndToEndTest, HelpEverywhere) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"experiments/psring"},
+                                             {"experiments/psring", "compare"},
+                                             {"experiments/psring", "run"},
+                                             {"experiments/psring", "env"},
+                                             {"worker/main/worker"},
+                                             {"server/parameter_server"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.push_back("--help");
+    Subprocess help(arguments);
+    EXPECT_THAT(help.Wait(kPatience), Optional(0)) << help.err();
+    EXPECT_THAT(help.out(), HasSubstr("--help"));
+  }
+  Subprocess env({"experiments/psring", "env"});
+  EXPECT_THAT(env.Wait(kPatience), Optional(0));
+  EXPECT_THAT(env.out(), HasSubstr("gRPC"));
+}
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,238 @@
+// Same work, same bits: the whole training stack of every mode, with ranks as threads,
+// must give the same parameters after every step.
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/cpu_device.h"
+#include "common/gradient_exchange.h"
+#include "common/layout.h"
+#include "common/status_macros.h"
+#include "common/status_matchers.h"
+#include "common/time_source.h"
+#include "gtest/gtest.h"
+#include "ring/ring_exchange.h"
+#include "ring/ring_test_util.h"
+#include "tests/parameter_server_cluster.h"
+#include "worker/data_set.h"
+#include "worker/local_exchange.h"
+#include "worker/mlp.h"
+#include "worker/parameter_server_exchange.h"
+#include "worker/sampler.h"
+#include "worker/slowdown.h"
+#include "worker/trainer.h"
+
+namespace psring {
+namespace {
+
+constexpr int64_t kSteps = 6;
+constexpr int64_t kGlobalBatch = 24;  // Divisible by 1, 2, 3 and 4.
+constexpr uint64_t kSeed = 11;
+const std::vector<int64_t> kWidths = {30, 17, 9, 5};
+
+SampleSet Samples(int64_t count) {
+  std::vector<uint8_t> pixels, labels;
+  uint32_t state = 5;
+  for (int64_t i = 0; i < count * kWidths[0]; ++i) {
+    state = state * 1664525u + 1013904223u;
+    pixels.push_back(static_cast<uint8_t>(state >> 24));
+  }
+  for (int64_t i = 0; i < count; ++i) labels.push_back(static_cast<uint8_t>(i % 5));
+  return SampleSet(kWidths[0], std::move(pixels), std::move(labels));
+}
+
+const DataSet& Data() {
+  static const DataSet& data = *new DataSet{.shape = {.train_count = 100,
+                                                      .test_count = 1,
+                                                      .features = kWidths[0],
+                                                      .classes = 5},
+                                            .train = Samples(100),
+                                            .test = Samples(1)};
+  return data;
+}
+
+Optimizer Momentum() {
+  Optimizer optimizer;
+  optimizer.mutable_sgd()->set_learning_rate(0.1f);
+  optimizer.mutable_sgd()->set_momentum(0.9f);
+  optimizer.mutable_sgd()->set_weight_decay(1e-3f);
+  return optimizer;
+}
+
+// Several buckets, none of them of a size that N or S divides.
+BucketPlan Buckets() { return PlanBuckets(MlpLayout(kWidths), 700, 200); }
+
+using MakeExchange = std::function<std::unique_ptr<GradientExchange>(int rank)>;
+
+// One rank's training: a worker process without the process.
+absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
+                       std::vector<uint64_t>* digests) {
+  const RealTime time;
+  const std::unique_ptr<Device> device = MakeCpuDevice();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                   MakeMlp(device.get(), kWidths, kGlobalBatch / workers));
+  const int64_t count = model->layout().count();
+  ASSIGN_OR_RETURN(const DeviceBuffer parameters, device->Allocate(count));
+  ASSIGN_OR_RETURN(const DeviceBuffer gradients, device->Allocate(count));
+  if (rank == 0) InitializeParameters(model->layout(), kSeed, parameters.span().host());
+  model->Bind(parameters.span(), gradients.span());
+  RETURN_IF_ERROR(exchange->Bind(parameters.span(), gradients.span()));
+  const BucketPlan buckets = Buckets();
+  Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
+  Slowdown slowdown(1, time, [](absl::Duration) {});
+  Trainer trainer(
+      {.rank = rank, .workers = workers, .steps = kSteps, .digest_interval = 1},
+      {.device = device.get(),
+       .model = model.get(),
+       .exchange = exchange,
+       .buckets = &buckets,
+       .data = &Data(),
+       .sampler = &sampler,
+       .time = &time,
+       .slowdown = &slowdown,
+       .parameters = parameters.span()},
+      [digests](const StepRecord& step) { digests->push_back(step.parameter_digest()); });
+  return trainer.Run();
+}
+
+// The digests after every step, equal on all ranks.
+std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
+  std::vector<std::vector<uint64_t>> digests(workers);
+  const auto statuses = RunRanks(workers, [&](int rank) {
+    const std::unique_ptr<GradientExchange> exchange = make(rank);
+    return TrainRank(rank, workers, exchange.get(), &digests[rank]);
+  });
+  for (const absl::Status& status : statuses) EXPECT_OK(status);
+  for (int rank = 1; rank < workers; ++rank) EXPECT_EQ(digests[rank], digests[0]);
+  EXPECT_EQ(digests[0].size(), kSteps);
+  return digests[0];
+}
+
+std::vector<uint64_t> TrainRing(int workers, TransportKind kind) {
+  auto transports = MakeRing(kind, workers);
+  return Train(workers, [&](int rank) {
+    return std::make_unique<RingExchange>(rank, workers, Buckets(), Momentum(),
+                                          std::move(transports[rank]), RingOptions());
+  });
+}
+
+std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
+                                   Sync::Order order) {
+  ParameterServerCluster cluster({.kind = kind,
+                                  .buckets = Buckets(),
+                                  .servers = servers,
+                                  .workers = workers,
+                                  .order = order,
+                                  .optimizer = Momentum()});
+  return Train(workers, [&](int rank) {
+    return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
+                                                     cluster.NewChannels(rank));
+  });
+}
+
+class EquivalenceTest : public testing::TestWithParam<int> {};
+
+TEST_P(EquivalenceTest, RingIsTheSameOverEveryTransport) {
+  const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
+  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kTcp), expected);
+  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kInProcessNarrow), expected);
+}
+
+TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
+  const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
+  for (int servers = 1; servers <= 3; ++servers) {
+    for (const ChannelKind kind : {ChannelKind::kInProcess, ChannelKind::kGrpc}) {
+      EXPECT_EQ(TrainServers(GetParam(), servers, kind, Sync::RING), expected)
+          << servers << " servers, " << ChannelKindName(kind);
+    }
+  }
+}
+
+// More servers than a bucket has elements: some own nothing of it.
+TEST_P(EquivalenceTest, ServersWithoutSlotsChangeNothing) {
+  EXPECT_EQ(TrainServers(GetParam(), 60, ChannelKind::kInProcess, Sync::RING),
+            TrainRing(GetParam(), TransportKind::kInProcess));
+}
+
+TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
+  const auto one = TrainServers(GetParam(), 1, ChannelKind::kInProcess, Sync::RANK);
+  EXPECT_EQ(TrainServers(GetParam(), 3, ChannelKind::kInProcess, Sync::RANK), one);
+  // Two terms have one sum; from three on the order shows, or this test sees nothing.
+  const auto ring = TrainRing(GetParam(), TransportKind::kInProcess);
+  if (GetParam() <= 2) {
+    EXPECT_EQ(one, ring);
+  } else {
+    EXPECT_NE(one, ring);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, EquivalenceTest, testing::Values(1, 2, 3, 4),
+                         [](const auto& info) { return absl::StrCat("N", info.param); });
+
+TEST(LocalEquivalenceTest, OneWorkerEqualsTheProcessAlone) {
+  const RealTime time;
+  const auto local = Train(1, [&](int) {
+    return std::make_unique<LocalExchange>(Buckets(), Momentum(), &time);
+  });
+  EXPECT_EQ(TrainRing(1, TransportKind::kInProcess), local);
+  EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, Sync::RING), local);
+}
+
+// Gradients of one batch from equal parameters.
+std::vector<float> GradientOf(int64_t step, int workers, int rank) {
+  const std::unique_ptr<Device> device = MakeCpuDevice();
+  Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
+  const auto indices = sampler.WorkerBatch(step, workers, rank);
+  const auto rows = static_cast<int64_t>(indices.size());
+  auto model = MakeMlp(device.get(), kWidths, rows);
+  EXPECT_OK(model);
+  const int64_t count = (*model)->layout().count();
+  auto parameters = device->Allocate(count);
+  auto gradients = device->Allocate(count);
+  auto features = device->Allocate(rows * kWidths[0]);
+  EXPECT_OK(features);
+  std::vector<int32_t> labels(rows);
+  InitializeParameters((*model)->layout(), kSeed, parameters->span().host());
+  (*model)->Bind(parameters->span(), gradients->span());
+  Data().train.FillBatch(indices, features->span().data, labels.data());
+  EXPECT_OK(
+      (*model)->Forward({.rows = rows, .features = features->span(), .labels = labels}));
+  EXPECT_OK((*model)->Backward([](int) {}));
+  const auto values = gradients->span().host();
+  return {values.begin(), values.end()};
+}
+
+// The mean of the workers' gradients against the gradient of the whole batch in one
+// process. Both are sums over the batch of the same per-sample terms in another order,
+// divided by its size. A sum of n floats is off by at most n * epsilon/2 times the sum
+// of magnitudes, which here is bounded by the gradient of the loss at the logits (at
+// most 2 a row), times the weights on the way down and the activations. Each layer adds
+// the error of its own sums, of at most max(width, batch) terms, to what comes from
+// above: 3 layers, forward and backward.
+TEST(ReferenceTest, WorkersTogetherComputeTheGradientOfTheWholeBatch) {
+  const std::vector<float> whole = GradientOf(/*step=*/2, 1, 0);
+  double magnitude = 0;
+  for (const float value : whole) {
+    magnitude = std::max(magnitude, std::fabs(static_cast<double>(value)));
+  }
+  constexpr double kLongestSum = 30;  // Inputs of the first layer; the batch has 24.
+  constexpr double kSums = 6;
+  const double tolerance = kSums * kLongestSum * 0x1p-24 * std::max(magnitude, 1.0);
+  for (int workers = 2; workers <= 4; ++workers) {
+    std::vector<double> mean(whole.size());
+    for (int rank = 0; rank < workers; ++rank) {
+      const std::vector<float> part = GradientOf(/*step=*/2, workers, rank);
+      for (size_t i = 0; i < mean.size(); ++i) mean[i] += part[i] / workers;
+    }
+    for (size_t i = 0; i < mean.size(); ++i) {
+      ASSERT_NEAR(whole[i], mean[i], tolerance) << workers << " workers, element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psring
