@@ -35,8 +35,8 @@ std::string ToString(const Member& member) {
                       member.rank());
 }
 
-Coordinator::Coordinator(JobSpec spec, RecordSink sink)
-    : spec_(std::move(spec)), sink_(std::move(sink)) {}
+Coordinator::Coordinator(JobSpec spec, JobObserver* observer)
+    : spec_(std::move(spec)), observer_(observer) {}
 
 std::set<Coordinator::Key> Coordinator::Expected() const {
   std::set<Key> expected;
@@ -64,22 +64,31 @@ absl::StatusOr<JobSpec> Coordinator::Join(const Hello& hello) {
                                spec_.servers(), " servers, ranks count from 0"));
   }
   if (absl::Status status = aborts_.reason(); !status.ok()) return status;
-  MutexLock lock(&mutex_);
-  if (const auto it = processes_.find(key); it != processes_.end()) {
-    return refuse(absl::StrCat("there is already ", Describe(it->second.hello)));
+  {
+    MutexLock lock(&mutex_);
+    if (const auto it = processes_.find(key); it != processes_.end()) {
+      return refuse(absl::StrCat("there is already ", Describe(it->second.hello)));
+    }
+    processes_[key].hello = hello;
+    changed_.NotifyAll();
   }
-  processes_[key].hello = hello;
-  changed_.NotifyAll();
+  MutexLock lock(&observer_mutex_);
+  observer_->Joined(hello);
   return spec_;
 }
 
-void Coordinator::Take(const Record& record) {
-  MutexLock lock(&sink_mutex_);
-  sink_(record);
+void Coordinator::Take(const Member& from, RecordBatch batch, absl::Duration intake) {
+  MutexLock lock(&observer_mutex_);
+  observer_->Reported(from, std::move(batch), intake);
 }
 
 void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
   const Key key(hello.member().role(), hello.member().rank());
+  {
+    // Before it counts as gone: who waits for the last one may then ask what was seen.
+    MutexLock lock(&observer_mutex_);
+    observer_->Ended(hello, outcome);
+  }
   {
     MutexLock lock(&mutex_);
     processes_.at(key).left = true;
@@ -99,7 +108,12 @@ void Coordinator::Lose(const Hello& hello, absl::string_view how) {
     MutexLock lock(&mutex_);
     (void)WaitLocked([] { return false; }, kLossGrace);
   }
-  Abort(PeerLostError(absl::StrCat(Describe(hello), " ", how)));
+  const absl::Status lost = PeerLostError(absl::StrCat(Describe(hello), " ", how));
+  {
+    MutexLock lock(&observer_mutex_);
+    observer_->Ended(hello, lost);
+  }
+  Abort(lost);
 }
 
 void Coordinator::Put(const std::string& key, std::string value) {
@@ -160,13 +174,23 @@ absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
 
 void Coordinator::Abort(const absl::Status& reason) {
   aborts_.Abort(reason);
-  MutexLock lock(&mutex_);
-  aborted_ = true;
-  changed_.NotifyAll();
+  {
+    MutexLock lock(&mutex_);
+    if (aborted_) return;
+    aborted_ = true;
+    changed_.NotifyAll();
+    if (FinishedLocked()) return;  // Nobody was there to be told.
+  }
+  MutexLock lock(&observer_mutex_);
+  observer_->Aborted(aborts_.reason());
 }
 
 bool Coordinator::finished() const {
   MutexLock lock(&mutex_);
+  return FinishedLocked();
+}
+
+bool Coordinator::FinishedLocked() const {
   for (const Key& key : Expected()) {
     const auto it = processes_.find(key);
     if (it == processes_.end() || !it->second.left) return false;

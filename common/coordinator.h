@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/job_observer.h"
 #include "common/mutex.h"
 #include "proto/coordinator.pb.h"
 
@@ -36,18 +37,15 @@ std::string ToString(const Member& member);
 //      job with an error that names it.
 class Coordinator {
  public:
-  using RecordSink = std::function<void(const Record&)>;
-
-  // `spec` is handed to everyone who joins. `sink` gets every record, one at a time, in
-  // the threads that bring them.
-  Coordinator(JobSpec spec, RecordSink sink);
+  // `spec` is handed to everyone who joins. `observer` outlives this.
+  Coordinator(JobSpec spec, JobObserver* observer);
 
   const std::string& job() const { return spec_.job(); }
 
   // Makes the caller a member. FailedPrecondition: refused (invariant 1).
   absl::StatusOr<JobSpec> Join(const Hello& hello);
-  // From a member only.
-  void Take(const Record& record);
+  // From a member only; `intake` as in JobObserver.
+  void Take(const Member& from, RecordBatch batch, absl::Duration intake);
   // The member ends by itself, with its outcome. A failure aborts the job.
   void Leave(const Hello& hello, const absl::Status& outcome);
   // The member went without Leave. `how` continues "worker 1 (...) ".
@@ -81,6 +79,7 @@ class Coordinator {
   using Processes = std::map<Key, Process>;
 
   std::set<Key> Expected() const;
+  bool FinishedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Names of expected members for which `there` does not hold.
   std::string NamesLocked(const std::function<bool(const Key&)>& there) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -89,7 +88,6 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobSpec spec_;
-  const RecordSink sink_;
   AbortSource aborts_;
 
   mutable Mutex mutex_;
@@ -99,7 +97,8 @@ class Coordinator {
   std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<Key>> barriers_ ABSL_GUARDED_BY(mutex_);
 
-  Mutex sink_mutex_;  // Serialises sink_.
+  Mutex observer_mutex_;  // Never held together with mutex_.
+  JobObserver* const observer_ ABSL_PT_GUARDED_BY(observer_mutex_);
 };
 
 }  // namespace psring

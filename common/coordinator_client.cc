@@ -14,6 +14,7 @@
 #include "common/errors.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/processor_time.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
@@ -27,10 +28,20 @@ namespace {
 constexpr absl::Duration kAnswerMargin = absl::Seconds(10);
 // One round of a wait without an end.
 constexpr absl::Duration kRound = absl::Seconds(30);
+// Rows of a batch that does not wait for more, and is far from gRPC's limit.
+constexpr int64_t kFullBatch = 4096;
 
 uint64_t NewIncarnation() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+// Every step of a process has as many buckets as the next.
+bool IsFull(const RecordBatch& batch) {
+  const int64_t steps = batch.steps_size();
+  const int64_t step_rows =
+      steps == 0 ? 0 : 1 + batch.steps(batch.steps_size() - 1).buckets_size();
+  return steps * step_rows + batch.updates_size() >= kFullBatch;
 }
 
 std::string HostName() {
@@ -119,10 +130,13 @@ class Client final : public CoordinatorClient {
     return status;
   }
 
-  void Report(Record record) override {
+  void Report(absl::FunctionRef<void(RecordBatch& batch)> add) override {
     MutexLock lock(&mutex_);
-    records_.push_back(std::move(record));
-    wake_writer_.NotifyOne();
+    const bool first = waiting_.empty();
+    if (first || IsFull(waiting_.back())) waiting_.emplace_back().Swap(&spare_);
+    add(waiting_.back());
+    // In between the writer has nothing to wake up for.
+    if (first || IsFull(waiting_.back())) wake_writer_.NotifyOne();
   }
 
   absl::Status Leave(const absl::Status& outcome) override {
@@ -222,18 +236,31 @@ class Client final : public CoordinatorClient {
 
   void WriteRecords() {
     SessionRequest request;
-    while (true) {
-      {
-        MutexLock lock(&mutex_);
-        while (records_.empty() && !stop_writer_) wake_writer_.Wait(&mutex_);
-        if (records_.empty()) break;
-        *request.mutable_record() = std::move(records_.front());
-        records_.pop_front();
-      }
+    RecordBatch& batch = *request.mutable_records();
+    while (NextBatch(&batch)) {
+      batch.set_sender_processor_ns(absl::ToInt64Nanoseconds(ThreadProcessorTime()));
       // A broken stream is the reader's to report; the rest has nobody to go to.
       if (!stream_->Write(request)) break;
     }
     SetEnded(&writer_ended_);
+  }
+
+  // Waits for records, then for more until the batch is full or its time has come; false
+  // when no more come. Takes back the memory of the batch that has been sent.
+  bool NextBatch(RecordBatch* batch) {
+    batch->Clear();
+    MutexLock lock(&mutex_);
+    while (waiting_.empty() && !stop_writer_) wake_writer_.Wait(&mutex_);
+    if (waiting_.empty()) return false;
+    const auto deadline = SteadyDeadline(kBatchInterval);
+    bool expired = false;
+    while (!expired && !stop_writer_ && !IsFull(waiting_.front())) {
+      expired = wake_writer_.WaitUntil(&mutex_, deadline);
+    }
+    batch->Swap(&waiting_.front());
+    spare_.Swap(&waiting_.front());
+    waiting_.pop_front();
+    return true;
   }
 
   void StopWriter() {
@@ -252,7 +279,8 @@ class Client final : public CoordinatorClient {
 
   Mutex mutex_;
   CondVar wake_writer_;
-  std::deque<Record> records_ ABSL_GUARDED_BY(mutex_);
+  std::deque<RecordBatch> waiting_ ABSL_GUARDED_BY(mutex_);  // All but the last are full.
+  RecordBatch spare_ ABSL_GUARDED_BY(mutex_);                // Empty, with its memory.
   bool stop_writer_ ABSL_GUARDED_BY(mutex_) = false;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   CondVar thread_ended_;

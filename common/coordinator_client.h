@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -13,6 +14,9 @@
 #include "proto/coordinator.pb.h"
 
 namespace psring {
+
+// Records travel in batches, one per this interval, or sooner where many are waiting.
+inline constexpr absl::Duration kBatchInterval = absl::Milliseconds(200);
 
 // A membership in one job, from Join until Leave or destruction. Any thread.
 class CoordinatorClient {
@@ -41,8 +45,10 @@ class CoordinatorClient {
   // have arrived or the job is aborted, as it is when a member or the coordinator dies.
   virtual absl::Status BarrierWithoutDeadline(const std::string& name) = 0;
 
-  // Hands a record to the thread that sends it; does not block.
-  virtual void Report(Record record) = 0;
+  // Calls `add` with the batch that is sent next, to which it appends and nothing else.
+  // Cheap: holds a lock that nobody holds for long, and a batch's memory is used again.
+  // What is reported is on its way within kBatchInterval.
+  virtual void Report(absl::FunctionRef<void(RecordBatch& batch)> add) = 0;
 
   // Sends what has been reported, then says goodbye with this process's outcome, and
   // returns once the coordinator has taken all of it in. The outcome that everyone

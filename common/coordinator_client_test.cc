@@ -1,6 +1,7 @@
 // The coordinator with real gRPC between its client and its service, in one process.
 #include "common/coordinator_client.h"
 
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +29,26 @@ JobSpec MakeSpec() {
   return spec;
 }
 
+// Keeps the steps of what is reported.
+class StepListener final : public JobObserver {
+ public:
+  void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override {
+    EXPECT_EQ(from.rank(), 0);
+    if (++batches == 1) first_step.set_value(batch.steps(0).step());
+    for (const StepRecord& step : batch.steps()) steps.push_back(step.step());
+    EXPECT_GE(batch.sender_processor_ns(), sender_processor_ns);
+    sender_processor_ns = batch.sender_processor_ns();
+    EXPECT_GT(intake, last_intake);
+    last_intake = intake;
+  }
+
+  std::promise<int64_t> first_step;
+  int batches = 0;
+  std::vector<int64_t> steps;
+  int64_t sender_processor_ns = 0;
+  absl::Duration last_intake;
+};
+
 class CoordinatorClientTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -45,18 +66,10 @@ class CoordinatorClientTest : public testing::Test {
     return options;
   }
 
-  std::vector<int64_t> steps_;  // Of the records taken in.
-  Coordinator coordinator_{MakeSpec(), [this](const Record& record) {
-                             steps_.push_back(record.step().step());
-                           }};
+  StepListener listener_;
+  Coordinator coordinator_{MakeSpec(), &listener_};
   std::unique_ptr<CoordinatorHost> host_;
 };
-
-Record StepOf(int64_t step) {
-  Record record;
-  record.mutable_step()->set_step(step);
-  return record;
-}
 
 TEST_F(CoordinatorClientTest, TwoMembersMeetAndLeave) {
   std::vector<std::thread> workers;
@@ -80,11 +93,23 @@ TEST_F(CoordinatorClientTest, TwoMembersMeetAndLeave) {
 
 TEST_F(CoordinatorClientTest, EveryReportIsTakenInBeforeLeaveReturns) {
   ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
-  constexpr int kReports = 500;
-  for (int step = 0; step < kReports; ++step) client->Report(StepOf(step));
+  // Enough to fill several batches, and a part of one.
+  constexpr int kReports = 10'000;
+  for (int step = 0; step < kReports; ++step) {
+    client->Report([&](RecordBatch& batch) { batch.add_steps()->set_step(step); });
+  }
   ASSERT_OK(client->Leave(absl::OkStatus()));
-  ASSERT_EQ(steps_.size(), kReports);
-  for (int step = 0; step < kReports; ++step) EXPECT_EQ(steps_[step], step);
+  ASSERT_EQ(listener_.steps.size(), kReports);
+  for (int step = 0; step < kReports; ++step) EXPECT_EQ(listener_.steps[step], step);
+  EXPECT_GT(listener_.batches, 1);
+  EXPECT_GT(listener_.sender_processor_ns, 0);
+}
+
+// Time, not the end, sends what does not fill a batch.
+TEST_F(CoordinatorClientTest, AReportNeedsNoOtherToBeSent) {
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
+  client->Report([](RecordBatch& batch) { batch.add_steps()->set_step(3); });
+  EXPECT_EQ(listener_.first_step.get_future().get(), 3);
 }
 
 TEST_F(CoordinatorClientTest, AMemberThatGoesWithoutAGoodbyeEndsTheOthers) {
@@ -137,7 +162,8 @@ TEST_F(CoordinatorClientTest, RefusalsSayWhy) {
 }
 
 TEST_F(CoordinatorClientTest, ATakenPortIsAnError) {
-  Coordinator other(MakeSpec(), [](const Record&) {});
+  JobObserver nobody;
+  Coordinator other(MakeSpec(), &nobody);
   EXPECT_THAT(CoordinatorHost::Start(absl::StrCat("127.0.0.1:", host_->port()), &other),
               StatusIs(StatusCode::kUnavailable, HasSubstr(absl::StrCat(host_->port()))));
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/processor_time.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/coordinator.grpc.pb.h"
 
@@ -39,9 +40,11 @@ class Service final : public CoordinatorService::Service {
                                       *event.mutable_abort() = ToFailure(reason);
                                       stream->Write(event);
                                     });
+    const absl::Duration before = ThreadProcessorTime();
     while (stream->Read(&request)) {
-      if (request.has_record()) {
-        coordinator_->Take(request.record());
+      if (request.has_records()) {
+        coordinator_->Take(hello.member(), std::move(*request.mutable_records()),
+                           ThreadProcessorTime() - before);
       } else if (request.has_goodbye()) {
         // After an abort a member's outcome is an echo of it, and changes nothing.
         coordinator_->Leave(hello, request.goodbye().has_failure()

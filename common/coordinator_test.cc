@@ -4,8 +4,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace psring {
@@ -13,6 +15,7 @@ namespace {
 
 using absl::StatusCode;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Waits that must end by an event get this; none is meant to last.
@@ -39,11 +42,33 @@ Hello MakeHello(Role role, int rank) {
   return hello;
 }
 
+// Writes down what it hears.
+class Listener final : public JobObserver {
+ public:
+  void Joined(const Hello& process) override { Add(process.member(), "joined"); }
+  void Ended(const Hello& process, const absl::Status& outcome) override {
+    Add(process.member(), absl::StrCat("ended: ", outcome.message()));
+  }
+  void Aborted(const absl::Status& reason) override {
+    heard.push_back(absl::StrCat("aborted: ", reason.message()));
+  }
+  void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override {
+    Add(from, absl::StrCat("step ", batch.steps(0).step(), " in ",
+                           absl::FormatDuration(intake)));
+  }
+
+  std::vector<std::string> heard;
+
+ private:
+  void Add(const Member& member, const std::string& what) {
+    heard.push_back(absl::StrCat(ToString(member), " ", what));
+  }
+};
+
 class CoordinatorTest : public testing::Test {
  protected:
-  Coordinator coordinator_{MakeSpec(2, 1),
-                           [this](const Record& record) { records_.push_back(record); }};
-  std::vector<Record> records_;
+  Listener listener_;
+  Coordinator coordinator_{MakeSpec(2, 1), &listener_};
 };
 
 TEST_F(CoordinatorTest, OneProcessPerMember) {
@@ -104,6 +129,29 @@ TEST_F(CoordinatorTest, TheCauseGoesBeforeItsSymptoms) {
               StatusIs(StatusCode::kUnavailable, testing::Eq("worker 1 was killed")));
 }
 
+TEST_F(CoordinatorTest, TheObserverHearsOfALifeInOrder) {
+  const Hello hello = MakeHello(WORKER, 1);
+  ASSERT_OK(coordinator_.Join(hello));
+  EXPECT_FALSE(coordinator_.Join(hello).ok());
+  RecordBatch batch;
+  batch.add_steps()->set_step(7);
+  coordinator_.Take(hello.member(), batch, absl::Seconds(2));
+  coordinator_.Leave(hello, absl::InvalidArgumentError("bad data"));
+  coordinator_.Abort(PeerLostError("later"));
+  EXPECT_THAT(listener_.heard,
+              ElementsAre("worker 1 joined", "worker 1 step 7 in 2s",
+                          "worker 1 ended: bad data", "aborted: worker 1: bad data"));
+}
+
+TEST_F(CoordinatorTest, TheObserverHearsOfALoss) {
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 1)));
+  coordinator_.Lose(MakeHello(WORKER, 1), "was lost");
+  EXPECT_THAT(listener_.heard,
+              ElementsAre("worker 1 joined",
+                          "worker 1 ended: worker 1 (process 101 on host1) was lost",
+                          "aborted: worker 1 (process 101 on host1) was lost"));
+}
+
 TEST_F(CoordinatorTest, GetWaitsForPut) {
   std::thread putter([&] { coordinator_.Put("key", "value"); });
   ASSERT_OK_AND_ASSIGN(const std::string value, coordinator_.Get("key", kLong));
@@ -159,6 +207,9 @@ TEST_F(CoordinatorTest, FinishedWhenAllHaveLeft) {
   }
   EXPECT_TRUE(coordinator_.finished());
   EXPECT_OK(coordinator_.status());
+  // There is nobody left whom an abort would concern.
+  coordinator_.Abort(PeerLostError("the coordinator ended"));
+  EXPECT_THAT(listener_.heard.back(), testing::Eq("server 0 ended: "));
 }
 
 }  // namespace

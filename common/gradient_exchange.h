@@ -4,6 +4,8 @@
 #define PSRING_COMMON_GRADIENT_EXCHANGE_H_
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +20,9 @@ struct StepReport {
   int64_t next_step = 0;
   // Time inside Finish spent in a local optimizer; the rest of Finish was waiting.
   absl::Duration optimizer = absl::ZeroDuration();
+  // By bucket, on the exchange's clock: when it had no more to wait for, a local
+  // optimizer aside. Valid until the next Launch.
+  std::span<const absl::Duration> bucket_done = {};
 };
 
 // Payload bytes of this process so far.
@@ -27,6 +32,9 @@ struct ExchangeTraffic {
   // The first distribution of parameters, not part of the above.
   int64_t initial_out = 0;
   int64_t initial_in = 0;
+  // Everything that its connections carried, framing included, where that is known.
+  std::optional<int64_t> wire_out = std::nullopt;
+  std::optional<int64_t> wire_in = std::nullopt;
 };
 
 // One training thread calls Bind, Launch and Finish; any thread calls Abort and

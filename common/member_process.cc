@@ -75,15 +75,16 @@ std::string HostPort(const std::string& host, int port) {
                                       : absl::StrCat(host, ":", port);
 }
 
-Record TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
-  Record record;
-  TrafficRecord& total = *record.mutable_traffic();
+TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
+  TrafficRecord total;
   total.set_process(ToString(member));
   total.set_payload_out(traffic.payload_out);
   total.set_payload_in(traffic.payload_in);
   total.set_initial_out(traffic.initial_out);
   total.set_initial_in(traffic.initial_in);
-  return record;
+  if (traffic.wire_out) total.set_wire_out(*traffic.wire_out);
+  if (traffic.wire_in) total.set_wire_in(*traffic.wire_in);
+  return total;
 }
 
 int RunMember(int argc, char** argv, Role role, const std::string& description,

@@ -32,7 +32,7 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
                                                CoordinatorClient&)>& body);
 
 // What a process reports of its traffic at the end.
-Record TrafficOf(const Member& member, const ExchangeTraffic& traffic);
+TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic);
 
 }  // namespace psring
 

@@ -2,7 +2,9 @@
 #ifndef PSRING_COMMON_TIME_SOURCE_H_
 #define PSRING_COMMON_TIME_SOURCE_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 
 #include "absl/time/time.h"
 
@@ -25,6 +27,22 @@ class RealTime final : public TimeSource {
 
  private:
   const std::chrono::steady_clock::time_point start_;
+};
+
+// Zero until Start, then the time since: for what is made before the moment from which
+// it counts. Start once, from any thread.
+class TimeSinceStart final : public TimeSource {
+ public:
+  void Start() { start_ns_ = absl::ToInt64Nanoseconds(time_.Elapsed()); }
+  absl::Duration Elapsed() const override {
+    const int64_t start_ns = start_ns_;
+    return start_ns < 0 ? absl::ZeroDuration()
+                        : time_.Elapsed() - absl::Nanoseconds(start_ns);
+  }
+
+ private:
+  const RealTime time_;
+  std::atomic<int64_t> start_ns_{-1};
 };
 
 }  // namespace psring

@@ -56,6 +56,21 @@ StepTimes TimesOf(const ArmRecords& records) {
           .unaccounted = sum.unaccounted / count};
 }
 
+RecordingCost CostOf(const ArmRecords& records) {
+  int64_t total_ns = 0;
+  int64_t recording_ns = 0;
+  for (const auto& rank : records.steps) {
+    for (const StepRecord& step : rank) {
+      total_ns += step.total_ns();
+      recording_ns += step.recording_ns();
+    }
+  }
+  if (total_ns == 0) return {};
+  const double total = Seconds(total_ns);
+  return {.training_thread_share = Seconds(recording_ns) / total,
+          .processor_share = absl::ToDoubleSeconds(records.recording) / total};
+}
+
 double FinalLoss(const ArmRecords& records) {
   double sum = 0;
   int64_t count = 0;
@@ -155,6 +170,18 @@ Certificate CertifyReplicas(const ArmRecords& records) {
                               " checked steps")};
 }
 
+// Whether two arms of one experiment must give the same bits. With two workers the sum
+// has two terms, whose order does not matter.
+bool MustBeEqual(const JobSpec& a, const JobSpec& b) {
+  const auto has_ring_order = [](const JobSpec& spec) {
+    return !spec.arm().has_parameter_server() || spec.workers() <= 2 ||
+           spec.arm().parameter_server().sync().order() == Sync::RING;
+  };
+  return a.workers() == b.workers() && has_ring_order(a) && has_ring_order(b);
+}
+
+}  // namespace
+
 std::string ModeOf(const JobSpec& spec) {
   switch (spec.arm().mode_case()) {
     case Arm::kParameterServer:
@@ -169,37 +196,6 @@ std::string ModeOf(const JobSpec& spec) {
       break;
   }
   return "none";
-}
-
-// Whether two arms of one experiment must give the same bits. With two workers the sum
-// has two terms, whose order does not matter.
-bool MustBeEqual(const JobSpec& a, const JobSpec& b) {
-  const auto has_ring_order = [](const JobSpec& spec) {
-    return !spec.arm().has_parameter_server() || spec.workers() <= 2 ||
-           spec.arm().parameter_server().sync().order() == Sync::RING;
-  };
-  return a.workers() == b.workers() && has_ring_order(a) && has_ring_order(b);
-}
-
-}  // namespace
-
-void ArmRecords::Add(const Record& record) {
-  switch (record.kind_case()) {
-    case Record::kStep: {
-      const size_t rank = static_cast<size_t>(record.step().rank());
-      if (steps.size() <= rank) steps.resize(rank + 1);
-      steps[rank].push_back(record.step());
-      break;
-    }
-    case Record::kTraffic:
-      traffic[record.traffic().process()] = record.traffic();
-      break;
-    case Record::kEvaluation:
-      evaluations.push_back(record.evaluation());
-      break;
-    case Record::KIND_NOT_SET:
-      break;
-  }
 }
 
 const char* ToString(Verdict verdict) {
@@ -222,6 +218,7 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records) {
   result.workers = spec.workers();
   result.servers = spec.servers();
   result.step_ms = TimesOf(records);
+  result.recording = CostOf(records);
   result.final_loss = FinalLoss(records);
 
   int64_t samples = 0;

@@ -8,18 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
 
 namespace psring {
 
-// Everything that an arm's processes reported.
+// What an arm's results are made of. experiments/run_reader.h reads it from run.db.
 struct ArmRecords {
   std::vector<std::vector<StepRecord>> steps;    // By rank, then by step.
   std::map<std::string, TrafficRecord> traffic;  // By process.
   std::vector<EvaluationRecord> evaluations;
-
-  void Add(const Record& record);
+  // Processor time of all recording outside the training threads.
+  absl::Duration recording = absl::ZeroDuration();
 };
 
 // Milliseconds. Percentiles are of the wall time of a step over all ranks and steps; the
@@ -34,6 +35,13 @@ struct StepTimes {
   double exposed = 0;
   double optimizer = 0;
   double unaccounted = 0;
+};
+
+// What the recording itself cost, as shares of the time of all steps of all ranks.
+struct RecordingCost {
+  double training_thread_share = 0;  // Time in the training threads.
+  // Processor time of sending, taking in and storing records, in all processes.
+  double processor_share = 0;
 };
 
 // The model after `step` steps.
@@ -67,12 +75,13 @@ struct Certificate {
 
 struct ArmResult {
   std::string name;
-  std::string mode;  // "parameter_server (sync, ring order)", "ring", "local"
+  std::string mode;  // As ModeOf.
   int64_t steps = 0;
   int workers = 0;
   int servers = 0;
   double samples_per_second = 0;  // All samples over the training's wall time.
   StepTimes step_ms;
+  RecordingCost recording;
   double final_loss = 0;  // Training loss, mean over ranks and the last (up to) 20 steps.
   std::vector<EvaluationPoint> evaluations;
   // `seconds` of the first evaluation at or past the target accuracy.
@@ -84,6 +93,9 @@ struct ArmResult {
   Certificate replica;
   Certificate traffic;
 };
+
+// "parameter server, sync, ring order", "ring all-reduce", "local".
+std::string ModeOf(const JobSpec& spec);
 
 // `records` are those of an arm that ended well. The replica
 // certificate compares the arm's own ranks; CompareReplicas adds the other arms.

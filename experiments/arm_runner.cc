@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,9 +16,9 @@
 #include "common/coordinator.h"
 #include "common/coordinator_service.h"
 #include "common/errors.h"
-#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
+#include "experiments/arm_recorder.h"
 
 namespace psring {
 namespace {
@@ -27,43 +27,6 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(200);
 // How long processes may take to end once the job has been aborted.
 constexpr absl::Duration kAbortGrace = absl::Seconds(5);
-
-// Records as they come in, from the coordinator's threads.
-class Intake {
- public:
-  void Add(const Record& record) {
-    MutexLock lock(&mutex_);
-    records_.Add(record);
-  }
-
-  ArmProgress Progress(int workers) const {
-    MutexLock lock(&mutex_);
-    ArmProgress progress;
-    if (static_cast<int>(records_.steps.size()) < workers) return progress;
-    progress.steps_done = records_.steps[0].size();
-    double losses = 0;
-    for (const auto& rank : records_.steps) {
-      if (rank.empty()) return {};
-      const StepRecord& last = rank.back();
-      progress.steps_done = std::min<int64_t>(progress.steps_done, rank.size());
-      progress.samples += last.samples() * static_cast<int64_t>(rank.size());
-      progress.trained = std::max(progress.trained,
-                                  absl::Nanoseconds(last.start_ns() + last.total_ns()));
-      losses += last.loss();
-    }
-    progress.loss = losses / static_cast<double>(workers);
-    return progress;
-  }
-
-  ArmRecords Take() {
-    MutexLock lock(&mutex_);
-    return std::move(records_);
-  }
-
- private:
-  mutable Mutex mutex_;
-  ArmRecords records_ ABSL_GUARDED_BY(mutex_);
-};
 
 struct ProcessToStart {
   std::string name;
@@ -104,32 +67,40 @@ void PrintHowToStart(const std::vector<ProcessToStart>& processes) {
 // Drives the processes of one arm to their end.
 class ArmRun {
  public:
-  ArmRun(const JobSpec& spec, const ArmRunOptions& options, ChildProcesses* children,
-         ProgressDisplay* progress)
+  ArmRun(const JobSpec& spec, const ArmRunOptions& options, DatabaseWriter* writer,
+         ChildProcesses* children, ProgressDisplay* progress)
       : spec_(spec),
         options_(options),
+        writer_(writer),
         children_(children),
         progress_(progress),
-        coordinator_(spec, [this](const Record& record) { intake_.Add(record); }) {}
+        recorder_(spec, writer),
+        coordinator_(spec, &recorder_) {}
 
-  absl::StatusOr<ArmRecords> Run() {
+  absl::Status Run() {
+    const absl::Status outcome = Drive();
+    host_.reset();  // Ends every session, so that nothing comes in any more.
+    const absl::Status recorded = recorder_.End(outcome);
+    return outcome.ok() ? recorded : outcome;
+  }
+
+ private:
+  absl::Status Drive() {
     ASSIGN_OR_RETURN(host_, CoordinatorHost::Start(options_.listen, &coordinator_));
     if (absl::Status status = StartAll(); !status.ok()) coordinator_.Abort(status);
     while (!Done()) {
       React(children_->Wait(kTick));
-      progress_->Show(spec_.arm().name(), spec_.steps(),
-                      intake_.Progress(spec_.workers()), time_.Elapsed());
+      if (absl::Status status = writer_->status(); !status.ok()) {
+        coordinator_.Abort(status);
+      }
+      progress_->Show(spec_.arm().name(), spec_.steps(), recorder_.Progress(),
+                      time_.Elapsed());
       if (!coordinator_.status().ok()) Hurry();
     }
     progress_->Clear();
-    // Ends every session, so that no record comes in any more.
-    const absl::Status status = coordinator_.status();
-    host_.reset();
-    if (!status.ok()) return status;
-    return intake_.Take();
+    return coordinator_.status();
   }
 
- private:
   absl::Status StartAll() {
     const std::vector<ProcessToStart> processes = ProcessesOf(
         spec_, options_, absl::StrCat(options_.advertise, ":", host_->port()));
@@ -160,6 +131,8 @@ class ArmRun {
     }
     for (const EndedChild& child : event.ended) {
       if (child.exit_code == 0) continue;
+      recorder_.Note(Severity::kError, child.name,
+                     absl::StrCat("process ", child.pid, " ", child.how));
       // Where the child has told its own reason, that one has come first.
       coordinator_.Abort(PeerLostError(
           absl::StrCat(child.name, " (process ", child.pid, ") ", child.how,
@@ -176,10 +149,11 @@ class ArmRun {
 
   const JobSpec& spec_;
   const ArmRunOptions& options_;
+  DatabaseWriter* const writer_;
   ChildProcesses* const children_;
   ProgressDisplay* const progress_;
   const RealTime time_;
-  Intake intake_;
+  ArmRecorder recorder_;
   Coordinator coordinator_;
   std::unique_ptr<CoordinatorHost> host_;
   std::optional<absl::Duration> aborted_at_;
@@ -187,9 +161,10 @@ class ArmRun {
 
 }  // namespace
 
-absl::StatusOr<ArmRecords> RunArm(const JobSpec& spec, const ArmRunOptions& options,
-                                  ChildProcesses* children, ProgressDisplay* progress) {
-  return ArmRun(spec, options, children, progress).Run();
+absl::Status RunArm(const JobSpec& spec, const ArmRunOptions& options,
+                    DatabaseWriter* writer, ChildProcesses* children,
+                    ProgressDisplay* progress) {
+  return ArmRun(spec, options, writer, children, progress).Run();
 }
 
 }  // namespace psring

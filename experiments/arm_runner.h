@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "experiments/arm_result.h"
 #include "experiments/child_processes.h"
+#include "experiments/database_writer.h"
 #include "experiments/progress.h"
 #include "proto/coordinator.pb.h"
 
@@ -26,11 +26,13 @@ struct ArmRunOptions {
   absl::Duration rendezvous_timeout = absl::Seconds(60);
 };
 
-// Blocks until every process of the arm has ended. An error is the arm's first one and
-// names the process; by then every process here has ended, and those elsewhere have been
-// told.
-absl::StatusOr<ArmRecords> RunArm(const JobSpec& spec, const ArmRunOptions& options,
-                                  ChildProcesses* children, ProgressDisplay* progress);
+// Blocks until every process of the arm has ended and what they reported is in the
+// database, as one run of it. An error is the arm's first one and names the process; by
+// then every process here has ended, and those elsewhere have been told. A database that
+// cannot be written ends the arm, too.
+absl::Status RunArm(const JobSpec& spec, const ArmRunOptions& options,
+                    DatabaseWriter* writer, ChildProcesses* children,
+                    ProgressDisplay* progress);
 
 }  // namespace psring
 

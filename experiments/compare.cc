@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,11 +19,14 @@
 #include "experiments/arm_runner.h"
 #include "experiments/child_processes.h"
 #include "experiments/config.h"
+#include "experiments/database_writer.h"
 #include "experiments/environment.h"
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
 #include "experiments/result_table.h"
+#include "experiments/run_database.h"
 #include "experiments/run_folder.h"
+#include "experiments/run_reader.h"
 #include "experiments/summary.h"
 #include "worker/data_set.h"
 #include "worker/mlp.h"
@@ -91,8 +95,11 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
 
 // Runs the arms in order until one fails.
 absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& options,
-                     const RunFolder& folder, std::vector<ArmResult>* results) {
+                     const RunFolder& folder, std::unique_ptr<RunDatabase> database,
+                     std::vector<ArmResult>* results) {
+  const std::string database_path = database->path();
   ChildProcesses children;
+  DatabaseWriter writer(std::move(database));
   ProgressDisplay progress(&std::cerr, StderrColumns);
   for (const JobSpec& spec : specs) {
     ArmRunOptions run;
@@ -107,11 +114,10 @@ absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& op
     }
     run.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
     ASSIGN_OR_RETURN(run.log_folder, folder.MakeLogFolder(spec.arm().name()));
-    auto records = RunArm(spec, run, &children, &progress);
-    if (!records.ok()) {
-      return Annotate(records.status(), absl::StrCat("arm ", spec.arm().name()));
-    }
-    results->push_back(Summarize(spec, *records));
+    RETURN_IF_ERROR(Annotate(RunArm(spec, run, &writer, &children, &progress),
+                             absl::StrCat("arm ", spec.arm().name())));
+    ASSIGN_OR_RETURN(const ArmRecords records, ReadArm(database_path, spec.arm().name()));
+    results->push_back(Summarize(spec, records));
     const ArmResult& result = results->back();
     std::cerr << absl::StrFormat("%s: %d steps, final loss %.4f, %.0f samples/s",
                                  result.name, result.steps, result.final_loss,
@@ -166,10 +172,13 @@ absl::Status Compare(const CompareOptions& options) {
   RETURN_IF_ERROR(folder.Write("config.textproto", PrintExperiment(experiment)));
   const Environment environment = DescribeMachine();
   RETURN_IF_ERROR(folder.Write("environment.json", EnvironmentJson(environment)));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunDatabase> database,
+                   RunDatabase::Create(absl::StrCat(folder.path(), "/run.db")));
   std::cerr << Announcement(experiment, specs, folder.path()) << std::flush;
 
   std::vector<ArmResult> results;
-  const absl::Status outcome = RunArms(specs, options, folder, &results);
+  const absl::Status outcome =
+      RunArms(specs, options, folder, std::move(database), &results);
   CompareReplicas(specs, &results);
   const absl::Status written =
       folder.Write("summary.json", SummaryJson(experiment, results, outcome));

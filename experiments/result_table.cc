@@ -41,6 +41,12 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmResult>&
   milliseconds("  + exposed", &StepTimes::exposed);
   milliseconds("  + optimizer", &StepTimes::optimizer);
   milliseconds("  + unaccounted", &StepTimes::unaccounted);
+  row("recording cost: training thread", [](const ArmResult& arm) {
+    return absl::StrFormat("%.3f %%", 100 * arm.recording.training_thread_share);
+  });
+  row("recording cost: processor", [](const ArmResult& arm) {
+    return absl::StrFormat("%.3f %%", 100 * arm.recording.processor_share);
+  });
   row("final training loss",
       [](const ArmResult& arm) { return absl::StrFormat("%.4f", arm.final_loss); });
   row("test accuracy", [](const ArmResult& arm) {

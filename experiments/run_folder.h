@@ -10,7 +10,8 @@
 
 namespace psring {
 
-// A folder of one run: config.textproto, environment.json, summary.json, logs/ARM/.
+// A folder of one run: config.textproto, environment.json, run.db, summary.json,
+// logs/ARM/.
 class RunFolder {
  public:
   // `out`, or runs/NAME-TIME where it is empty. InvalidArgument: it exists and is not

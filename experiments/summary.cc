@@ -31,6 +31,8 @@ Json ArmJson(const ArmResult& arm) {
                      {"exposed", times.exposed},
                      {"optimizer", times.optimizer},
                      {"unaccounted", times.unaccounted}};
+  json["recording"] = {{"training_thread_share", arm.recording.training_thread_share},
+                       {"processor_share", arm.recording.processor_share}};
   json["final_loss"] = Number(arm.final_loss);
   json["evaluations"] = Json::array();
   for (const EvaluationPoint& point : arm.evaluations) {

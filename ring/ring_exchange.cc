@@ -6,17 +6,19 @@
 #include "absl/time/time.h"
 #include "common/arithmetic.h"
 #include "common/status_macros.h"
-#include "common/time_source.h"
 
 namespace psring {
 
 RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
                            const Optimizer& optimizer,
-                           std::unique_ptr<Transport> transport, RingOptions options)
+                           std::unique_ptr<Transport> transport, RingOptions options,
+                           const TimeSource* time)
     : plan_(std::move(plan)),
       mean_factor_(MeanFactor(ranks)),
+      time_(time),
       transport_(std::move(transport)),
-      all_reduce_(rank, ranks, transport_.get(), &counters_, options) {
+      all_reduce_(rank, ranks, transport_.get(), &counters_, options),
+      done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
     optimizers_.emplace_back(optimizer, bucket.range.count);
   }
@@ -78,21 +80,29 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
                      plan_.buckets.size(), " buckets were launched"));
   }
   StepReport report = {.next_step = step + 1};
-  const RealTime clock;
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     RETURN_IF_ERROR(AwaitSummed(i + 1));
-    const absl::Duration start = clock.Elapsed();
+    const absl::Duration start = time_->Elapsed();
     const Range range = plan_.buckets[i].range;
     const std::span<float> gradient = gradients_.Slice(range).host();
     ScaleInPlace(gradient, mean_factor_);
     optimizers_[i].Apply(0, parameters_.Slice(range).host(), gradient);
-    report.optimizer += clock.Elapsed() - start;
+    report.optimizer += time_->Elapsed() - start;
   }
   step_ = step + 1;
   launched_ = 0;
   MutexLock lock(&mutex_);
   summed_ = 0;
+  report.bucket_done = done_;
   return report;
+}
+
+ExchangeTraffic RingExchange::traffic() const {
+  ExchangeTraffic traffic = counters_.totals();
+  const WireBytes wire = transport_ != nullptr ? transport_->wire() : WireBytes{};
+  traffic.wire_out = wire.out;
+  traffic.wire_in = wire.in;
+  return traffic;
 }
 
 void RingExchange::Abort(absl::Status reason) {
@@ -121,7 +131,7 @@ void RingExchange::SumLaunchedBuckets() {
     if (!summed.ok()) Abort(summed);
     MutexLock lock(&mutex_);
     summing_ = false;
-    if (summed.ok()) ++summed_;
+    if (summed.ok()) done_[summed_++] = time_->Elapsed();
     changed_.NotifyAll();
   }
 }

@@ -18,6 +18,7 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
+#include "common/time_source.h"
 #include "proto/experiment.pb.h"
 #include "ring/ring_all_reduce.h"
 #include "ring/transport.h"
@@ -35,9 +36,11 @@ namespace psring {
 // caller's again. Destroying it aborts the transport and joins the thread.
 class RingExchange final : public GradientExchange {
  public:
-  // `transport` is this rank's of `ranks`, and null only for ranks == 1.
+  // `transport` is this rank's of `ranks`, and null only for ranks == 1. `time` outlives
+  // the exchange.
   RingExchange(int rank, int ranks, BucketPlan plan, const Optimizer& optimizer,
-               std::unique_ptr<Transport> transport, RingOptions options);
+               std::unique_ptr<Transport> transport, RingOptions options,
+               const TimeSource* time);
   ~RingExchange() override;
 
   absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override;
@@ -45,10 +48,8 @@ class RingExchange final : public GradientExchange {
                       const ReadyEvent& ready) override;
   absl::StatusOr<StepReport> Finish(int64_t step) override;
   void Abort(absl::Status reason) override;
-  ExchangeTraffic traffic() const override { return counters_.totals(); }
-
-  // What crossed the sockets, headers included; nothing with one rank. Any thread.
-  WireBytes wire() const { return transport_ ? transport_->wire() : WireBytes{}; }
+  // The wire is known: every byte of it is ours.
+  ExchangeTraffic traffic() const override;
 
  private:
   struct Launched {
@@ -66,6 +67,7 @@ class RingExchange final : public GradientExchange {
 
   const BucketPlan plan_;
   const float mean_factor_;
+  const TimeSource* const time_;
   LinkCounters counters_;
   const std::unique_ptr<Transport> transport_;
 
@@ -83,8 +85,9 @@ class RingExchange final : public GradientExchange {
   CondVar changed_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // The first error; ends everything.
   std::deque<Launched> queue_ ABSL_GUARDED_BY(mutex_);
-  bool summing_ ABSL_GUARDED_BY(mutex_) = false;  // A bucket is being summed.
-  size_t summed_ ABSL_GUARDED_BY(mutex_) = 0;     // Buckets of this step.
+  bool summing_ ABSL_GUARDED_BY(mutex_) = false;              // A bucket is being summed.
+  size_t summed_ ABSL_GUARDED_BY(mutex_) = 0;                 // Buckets of this step.
+  std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);  // When each was summed.
 
   std::thread thread_;  // Runs from Bind on.
 };

@@ -14,6 +14,7 @@
 #include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/experiment.pb.h"
@@ -110,7 +111,8 @@ struct Replica {
         parameters(InitialParameters(rank)),
         gradients(parameters.size()),
         exchange(std::make_unique<RingExchange>(rank, ranks, plan, TestOptimizer(),
-                                                std::move(transport), RingOptions{})) {}
+                                                std::move(transport), RingOptions{},
+                                                &time)) {}
 
   absl::Status Bind() { return exchange->Bind(SpanOf(parameters), SpanOf(gradients)); }
 
@@ -125,6 +127,7 @@ struct Replica {
   }
 
   const int rank;
+  const RealTime time;
   const BucketPlan plan = TestPlan();
   std::vector<float> parameters;
   std::vector<float> gradients;
@@ -150,9 +153,14 @@ TEST_P(RingExchangeTest, TrainsLikeOneSerialLoop) {
     const auto statuses = RunRanks(ranks, [&](int rank) -> absl::Status {
       RETURN_IF_ERROR(replicas[rank]->Bind());
       for (int64_t step = 0; step < kSteps; ++step) {
+        const absl::Duration start = replicas[rank]->time.Elapsed();
         RETURN_IF_ERROR(replicas[rank]->LaunchAll(step));
         ASSIGN_OR_RETURN(const StepReport report, replicas[rank]->exchange->Finish(step));
         EXPECT_EQ(report.next_step, step + 1);
+        EXPECT_EQ(report.bucket_done.size(), 2u);
+        EXPECT_LE(start, report.bucket_done[0]);
+        EXPECT_LE(report.bucket_done[0], report.bucket_done[1]);
+        EXPECT_LE(report.bucket_done[1], replicas[rank]->time.Elapsed());
       }
       return absl::OkStatus();
     });
@@ -190,8 +198,8 @@ TEST_P(RingExchangeTest, TrafficIsTheFormula) {
     EXPECT_EQ(traffic.payload_in, kSteps * step_bytes.in);
     EXPECT_EQ(traffic.initial_out, initial.out);
     EXPECT_EQ(traffic.initial_in, initial.in);
-    EXPECT_GT(replicas[rank]->exchange->wire().out,
-              traffic.payload_out + traffic.initial_out);
+    EXPECT_GT(traffic.wire_out, traffic.payload_out + traffic.initial_out);
+    EXPECT_GT(traffic.wire_in, traffic.payload_in + traffic.initial_in);
   }
 }
 

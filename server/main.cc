@@ -7,6 +7,7 @@
 #include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/status_macros.h"
+#include "common/time_source.h"
 #include "glog/logging.h"
 #include "server/parameter_service.h"
 #include "server/parameter_shard.h"
@@ -17,12 +18,14 @@ namespace {
 
 // Serves until every worker has trained.
 absl::Status Serve(const Endpoint& endpoint, const Member& member,
-                   ParameterServerHost* host, CoordinatorClient& client) {
+                   ParameterServerHost* host, TimeSinceStart* time,
+                   CoordinatorClient& client) {
   ASSIGN_OR_RETURN(const int port, host->Start(HostPort(endpoint.bind, 0)));
   RETURN_IF_ERROR(client.Put(absl::StrCat("endpoint/", ToString(member)),
                              HostPort(endpoint.advertise, port)));
   LOG(INFO) << "serves at " << HostPort(endpoint.advertise, port);
   RETURN_IF_ERROR(client.Barrier("start"));
+  time->Start();
   return client.BarrierWithoutDeadline("trained");
 }
 
@@ -35,6 +38,17 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
   options.workers = spec.workers();
   options.order = spec.arm().parameter_server().sync().order();
   options.optimizer = spec.experiment().training().optimizer();
+  TimeSinceStart time;
+  options.on_update = [&client, &time](const AppliedUpdate& update) {
+    const int64_t now = absl::ToInt64Nanoseconds(time.Elapsed());
+    client.Report([&](RecordBatch& batch) {
+      UpdateRecord& record = *batch.add_updates();
+      record.set_slot(update.slot);
+      record.set_version(update.version);
+      record.set_time_ns(now);
+      record.set_contributions(update.contributions);
+    });
+  };
   const auto shard = std::make_shared<ParameterShard>(std::move(options),
                                                       std::make_unique<SyncPolicy>());
   const AbortSource::Registration abort(
@@ -43,8 +57,10 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
   ParameterServerHost::Options host_options;
   host_options.job = spec.job();
   ParameterServerHost host(host_options, shard);
-  const absl::Status served = Serve(endpoint, member, &host, client);
-  client.Report(TrafficOf(member, shard->traffic()));
+  const absl::Status served = Serve(endpoint, member, &host, &time, client);
+  client.Report([&](RecordBatch& batch) {
+    *batch.add_traffic() = TrafficOf(member, shard->traffic());
+  });
   return client.Leave(served);
 }
 

@@ -33,6 +33,7 @@ class ParameterShard::SlotState {
         traffic_(traffic),
         fold_(options.order, slot.range, options.bucket_ranges[slot.bucket],
               options.workers),
+        on_update_(options.on_update),
         clocks_(options.workers),
         round_(options.workers),
         optimizer_(options.optimizer, slot.range.count) {}
@@ -71,6 +72,7 @@ class ParameterShard::SlotState {
   const ConsistencyPolicy* const policy_;
   LinkCounters* const traffic_;
   const RoundFold fold_;
+  const std::function<void(const AppliedUpdate&)> on_update_;
 
   mutable Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.
@@ -225,6 +227,11 @@ void ParameterShard::SlotState::CloseRoundLocked() {
   });
   for (Contribution& contribution : round_) contribution = {};
   ++version_;
+  if (on_update_) {
+    on_update_({.slot = slot_.index,
+                .version = version_,
+                .contributions = static_cast<int>(terms.size())});
+  }
 }
 
 std::string ParameterShard::SlotState::AwaitedLocked() const {

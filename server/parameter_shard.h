@@ -40,6 +40,13 @@ struct PullAnswer {
   std::span<const float> parameters;
 };
 
+// One update of one slot.
+struct AppliedUpdate {
+  int slot = 0;
+  int64_t version = 0;  // That it made.
+  int contributions = 0;
+};
+
 // Names a pull for CancelPull.
 struct PullTicket {
   int slot = 0;
@@ -76,6 +83,10 @@ class ParameterShard {
     int workers = 0;
     Sync::Order order = Sync::RING;
     Optimizer optimizer;
+    // If set, hears of every update right after it, in the thread that made it and, slot
+    // by slot, in the order of versions. Called with the slot locked: it only writes
+    // down.
+    std::function<void(const AppliedUpdate& update)> on_update;
   };
   // The slots and buckets of one server; the caller sets the rest.
   static Options OptionsFor(const BucketPlan& buckets, const SlotPlan& slots, int server);

@@ -1,8 +1,10 @@
 #include "server/parameter_shard.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <functional>
 #include <future>
 #include <memory>
 #include <thread>
@@ -66,6 +68,7 @@ class ParameterShardTest : public testing::Test {
     options.optimizer.mutable_sgd()->set_learning_rate(0.5f);
     options.optimizer.mutable_sgd()->set_momentum(momentum);
     optimizer_ = options.optimizer;
+    options.on_update = on_update_;
     shard_ =
         std::make_unique<ParameterShard>(options, std::make_unique<const SyncPolicy>());
   }
@@ -103,6 +106,7 @@ class ParameterShardTest : public testing::Test {
   BucketPlan buckets_;
   SlotPlan plan_;
   Optimizer optimizer_;
+  std::function<void(const AppliedUpdate&)> on_update_;
   std::unique_ptr<ParameterShard> shard_;
 };
 
@@ -286,6 +290,27 @@ TEST_F(ParameterShardTest, SlotsMoveIndependently) {
   ASSERT_OK(Push(0, 1, 0, {1, 1}));
   EXPECT_THAT(Parameters(2, 0), ElementsAre(-1, -1));
   EXPECT_THAT(Parameters(0, 1), ElementsAre(0, 0, 0));
+}
+
+TEST_F(ParameterShardTest, TellsOfEveryUpdateOnce) {
+  using Update = std::array<int64_t, 3>;  // Slot, version, contributions.
+  std::vector<Update> updates;
+  on_update_ = [&](const AppliedUpdate& update) {
+    updates.push_back({update.slot, update.version, update.contributions});
+  };
+  Make(/*workers=*/2);
+  for (const int slot : {0, 1}) {
+    ASSERT_OK(shard_->Initialize(slot, std::vector<float>(slot == 0 ? 2 : 3)));
+  }
+  ASSERT_OK(Push(0, 0, 0, {1, 1}));
+  ASSERT_OK(Push(0, 0, 1, {1, 1, 1}));
+  EXPECT_TRUE(updates.empty());
+  ASSERT_OK(Push(1, 0, 1, {1, 1, 1}));
+  ASSERT_OK(Push(1, 0, 1, {1, 1, 1}));  // Late.
+  ASSERT_OK(Push(1, 0, 0, {1, 1}));
+  ASSERT_OK(Push(0, 1, 0, {1, 1}));
+  ASSERT_OK(Push(1, 1, 0, {1, 1}));
+  EXPECT_THAT(updates, ElementsAre(Update{1, 1, 2}, Update{0, 1, 2}, Update{0, 2, 2}));
 }
 
 TEST_F(ParameterShardTest, AContributionIsFreedWhenItsRoundCloses) {

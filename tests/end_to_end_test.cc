@@ -8,12 +8,14 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "experiments/sqlite.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -89,6 +91,26 @@ class EndToEndTest : public testing::Test {
     return nlohmann::json::parse(file);
   }
 
+  // What a query of the run database gives; nothing where the file cannot be read yet.
+  std::vector<double> Query(const std::string& sql) const {
+    const auto connection = SqliteConnection::OpenReadOnly(Path("out/run.db"));
+    if (!connection.ok()) return {};
+    auto statement = (*connection)->Prepare(sql);
+    if (!statement.ok()) return {};
+    std::vector<double> cells;
+    while (true) {
+      const auto more = statement->Next();
+      if (!more.ok() || !*more) return cells;
+      cells.push_back(statement->Real(0));
+    }
+  }
+  // Of a query with one row.
+  double QueryOne(const std::string& sql) const {
+    const std::vector<double> cells = Query(sql);
+    EXPECT_EQ(cells.size(), 1) << sql;
+    return cells.size() == 1 ? cells[0] : 0;
+  }
+
   // The process of a running arm whose program and rank are these.
   static pid_t Find(pid_t launcher, const std::string& program, int rank) {
     for (const ChildProcess& child : ChildrenOf(launcher)) {
@@ -122,6 +144,18 @@ class EndToEndTest : public testing::Test {
       EXPECT_TRUE(WaitForEnd(child.pid, absl::ZeroDuration())) << child.pid;
     }
     EXPECT_THAT(Summary()["error"].get<std::string>(), HasSubstr(name));
+    EXPECT_GT(QueryOne("SELECT count(*) FROM steps"), 0);
+    EXPECT_GE(QueryOne(absl::StrCat(
+                  "SELECT count(*) FROM events WHERE severity = 'error' AND process = '",
+                  name, "' AND text LIKE '%killed by signal 9%'")),
+              1);
+    EXPECT_EQ(QueryOne("SELECT count(*) FROM processes WHERE outcome IS NULL OR "
+                       "outcome = 'ok'"),
+              0);
+    EXPECT_EQ(QueryOne(absl::StrCat("SELECT count(*) FROM runs WHERE ended_unix_ns > "
+                                    "started_unix_ns AND outcome LIKE '%",
+                                    name, "%'")),
+              1);
   }
 
   std::string folder_;
@@ -175,6 +209,70 @@ TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
   }
 }
 
+TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
+  const auto psring = Start("compare", Config(12));
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json summary = Summary();
+  const auto per_run = [&](const std::string& table) {
+    return Query(absl::StrCat("SELECT (SELECT count(*) FROM ", table,
+                              " WHERE run = runs.run) FROM runs ORDER BY run"));
+  };
+  // 2 workers; 12 steps; 2 buckets; 2 servers with a slot in each; 3 snapshots.
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM runs"), 2);
+  EXPECT_THAT(per_run("processes"), ElementsAre(4, 2));
+  EXPECT_THAT(per_run("steps"), ElementsAre(24, 24));
+  EXPECT_THAT(per_run("buckets"), ElementsAre(48, 48));
+  EXPECT_THAT(per_run("digests"), ElementsAre(24, 24));
+  EXPECT_THAT(per_run("updates"), ElementsAre(48, 0));
+  EXPECT_THAT(per_run("evaluations"), ElementsAre(3, 3));
+  // Payload and first distribution in both directions; the ring knows its wire, too.
+  EXPECT_THAT(per_run("links"), ElementsAre(16, 12));
+  EXPECT_THAT(per_run("events"), ElementsAre(8, 4));     // Each joins and leaves.
+  EXPECT_THAT(per_run("recording"), ElementsAre(9, 5));  // Two of each, and the writer's.
+
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM steps JOIN buckets USING (run, rank, step) "
+                     "WHERE NOT (start_ns < ready_ns AND ready_ns <= launched_ns AND "
+                     "launched_ns <= done_ns AND done_ns < start_ns + total_ns)"),
+            0);
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM updates WHERE contributions = 2 AND "
+                     "time_ns >= 0 AND version BETWEEN 1 AND 12"),
+            48);
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM processes WHERE left_unix_ns > joined_unix_ns "
+                     "AND outcome = 'ok'"),
+            6);
+
+  for (int run = 1; run <= 2; ++run) {
+    const nlohmann::json& arm = summary["arms"][run - 1];
+    const auto steps = [&](const std::string& expression) {
+      return QueryOne(
+          absl::StrCat("SELECT ", expression, " FROM steps WHERE run = ", run));
+    };
+    EXPECT_EQ(steps("sum(samples)"), 720);
+    EXPECT_NEAR(steps("avg(total_ns) / 1e6"), arm["step_ms"]["mean"], 1e-9);
+    EXPECT_NEAR(steps("avg(exposed_ns) / 1e6"), arm["step_ms"]["exposed"], 1e-9);
+    EXPECT_NEAR(steps("sum(samples) / (max(start_ns + total_ns) / 1e9)"),
+                arm["samples_per_second"], 1e-3);
+    EXPECT_NEAR(steps("avg(loss)"), arm["final_loss"], 1e-9);  // Fewer than 20 steps.
+    EXPECT_NEAR(steps("sum(recording_ns) * 1.0 / sum(total_ns)"),
+                arm["recording"]["training_thread_share"], 1e-9);
+    EXPECT_GT(arm["recording"]["training_thread_share"], 0);
+    EXPECT_GT(arm["recording"]["processor_share"], 0);
+    for (const nlohmann::json& endpoint : arm["endpoints"]) {
+      for (const char* direction : {"out", "in"}) {
+        EXPECT_EQ(QueryOne(absl::StrCat(
+                      "SELECT bytes FROM links WHERE run = ", run, " AND process = '",
+                      endpoint["name"].get<std::string>(),
+                      "' AND kind = 'payload' AND direction = '", direction, "'")),
+                  endpoint[absl::StrCat("payload_", direction)]);
+      }
+    }
+    EXPECT_EQ(QueryOne(absl::StrCat("SELECT count(*) FROM digests WHERE run = ", run,
+                                    " AND step = 11 AND digest = '",
+                                    arm["parameter_digest"].get<std::string>(), "'")),
+              2);
+  }
+}
+
 TEST_F(EndToEndTest, MoreServersThanElementsInABucketIsLegal) {
   const auto psring =
       Start("compare", Config(2),
@@ -222,10 +320,15 @@ TEST_F(EndToEndTest, NothingOutlivesAKilledLauncher) {
   ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
   const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
   EXPECT_EQ(children.size(), 4);
+  constexpr char kCountSteps[] = "SELECT count(*) FROM steps";
+  double recorded = 0;
+  while (recorded == 0) recorded = QueryOne(kCountSteps);
   psring->Signal(SIGKILL);
   for (const ChildProcess& child : children) {
     EXPECT_TRUE(WaitForEnd(child.pid, kEndOfRun)) << child.pid;
   }
+  EXPECT_GE(QueryOne(kCountSteps), recorded);
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM runs WHERE outcome IS NULL"), 1);
 }
 
 TEST_F(EndToEndTest, CtrlCEndsEverythingWithItsSignalsExitCode) {
@@ -291,13 +394,35 @@ TEST_F(EndToEndTest, AnUnusableOutputFolderIsOneLine) {
   EXPECT_THAT(psring.err(), HasSubstr("not empty"));
 }
 
-// A limit on the size of files stands for a disk without room.
-TEST_F(EndToEndTest, AFullOutputFolderIsOneLine) {
-  Subprocess psring({"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh",
-                     "experiments/psring", "compare", Config(3), "--out", Path("out")});
-  EXPECT_THAT(psring.Wait(kPatience), Optional(1));
-  const std::vector<std::string> lines = absl::StrSplit(psring.err(), '\n');
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot write"), IsEmpty()));
+// A limit on the size of files, in blocks of 512 bytes, stands for a disk without room.
+class FullFolderTest : public EndToEndTest {
+ protected:
+  std::unique_ptr<Subprocess> Start(int blocks, int steps) {
+    return std::make_unique<Subprocess>(std::vector<std::string>{
+        "/bin/sh", "-c",
+        absl::StrCat("trap '' XFSZ; ulimit -f ", blocks, "; exec \"$@\""), "sh",
+        "experiments/psring", "compare", Config(steps), "--out", Path("out")});
+  }
+};
+
+TEST_F(FullFolderTest, ThatTakesNothingIsOneLine) {
+  // No room for the configuration, and room for that but not for an empty database.
+  for (const auto& [blocks, file] : {std::pair(0, "config.textproto"), {16, "run.db"}}) {
+    const auto psring = Start(blocks, /*steps=*/3);
+    EXPECT_THAT(psring->Wait(kPatience), Optional(1));
+    const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+    EXPECT_THAT(
+        lines, ElementsAre(AllOf(HasSubstr("cannot write"), HasSubstr(file)), IsEmpty()));
+    fs::remove_all(Path("out"));
+  }
+}
+
+TEST_F(FullFolderTest, ThatFillsUpEndsTheRun) {
+  const auto psring = Start(/*blocks=*/1000, kEndless);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(1));
+  EXPECT_THAT(psring->err(), HasSubstr(absl::StrCat("psring: arm servers: cannot write ",
+                                                    Path("out/run.db"))));
+  EXPECT_GT(QueryOne("SELECT count(*) FROM steps"), 0);
 }
 
 TEST_F(EndToEndTest, DryRunAndPrintConfigStartNothing) {

@@ -113,15 +113,18 @@ std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
 }
 
 std::vector<uint64_t> TrainRing(int workers, TransportKind kind) {
+  const RealTime time;
   auto transports = MakeRing(kind, workers);
   return Train(workers, [&](int rank) {
     return std::make_unique<RingExchange>(rank, workers, Buckets(), Momentum(),
-                                          std::move(transports[rank]), RingOptions());
+                                          std::move(transports[rank]), RingOptions(),
+                                          &time);
   });
 }
 
 std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
                                    Sync::Order order) {
+  const RealTime time;
   ParameterServerCluster cluster({.kind = kind,
                                   .buckets = Buckets(),
                                   .servers = servers,
@@ -130,7 +133,7 @@ std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
                                   .optimizer = Momentum()});
   return Train(workers, [&](int rank) {
     return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
-                                                     cluster.NewChannels(rank));
+                                                     cluster.NewChannels(rank), &time);
   });
 }
 

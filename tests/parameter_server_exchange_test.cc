@@ -18,6 +18,7 @@
 #include "common/optimizer.h"
 #include "common/ring_order.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parameter_server_cluster.h"
@@ -105,7 +106,7 @@ struct Worker {
         buckets(buckets),
         parameters(Count(buckets)),
         gradients(Count(buckets)),
-        exchange(rank, cluster.plan(), cluster.NewChannels(rank)) {
+        exchange(rank, cluster.plan(), cluster.NewChannels(rank), &time) {
     if (rank != 0) return;
     for (int64_t i = 0; i < Count(buckets); ++i) parameters[i] = InitialParameter(i);
   }
@@ -129,6 +130,7 @@ struct Worker {
   const BucketPlan& buckets;
   std::vector<float> parameters;
   std::vector<float> gradients;
+  const RealTime time;
   ParameterServerExchange exchange;
 };
 
@@ -163,8 +165,14 @@ TEST_P(ExchangeEqualityTest, ParametersEqualTheSerialReferenceAndBytesTheFormula
   RunWorkers(all, [&](Worker& worker) {
     ASSERT_OK(worker.Bind());
     for (int64_t step = 0; step < kSteps; ++step) {
+      const absl::Duration start = worker.time.Elapsed();
       ASSERT_OK(worker.LaunchAll(step));
       ASSERT_OK_AND_ASSIGN(const StepReport report, worker.exchange.Finish(step));
+      ASSERT_EQ(report.bucket_done.size(), buckets.buckets.size());
+      for (const absl::Duration done : report.bucket_done) {
+        EXPECT_LE(start, done);
+        EXPECT_LE(done, worker.time.Elapsed());
+      }
       EXPECT_EQ(report.next_step, step + 1);
       EXPECT_EQ(report.optimizer, absl::ZeroDuration());
       ASSERT_EQ(Bits(worker.parameters), Bits(reference[step]))
@@ -344,8 +352,9 @@ TEST(ParameterServerExchangeTest, AnErrorReturnsOnlyWhenNoRequestUsesTheBuffers)
   HoldingChannel::Held held;
   std::vector<std::unique_ptr<ParameterChannel>> channels;
   channels.push_back(std::make_unique<HoldingChannel>(&held));
+  const RealTime time;
   ParameterServerExchange exchange(/*rank=*/1, PlanStripedSlots(buckets, 1),
-                                   std::move(channels));
+                                   std::move(channels), &time);
   std::vector<float> values(8);
   std::atomic<bool> all_ended = false;
   std::thread trainer([&] {

@@ -11,7 +11,7 @@ namespace psring {
 
 LocalExchange::LocalExchange(BucketPlan plan, const Optimizer& optimizer,
                              const TimeSource* time)
-    : plan_(std::move(plan)), time_(time) {
+    : plan_(std::move(plan)), time_(time), done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
     optimizers_.emplace_back(optimizer, bucket.range.count);
   }
@@ -45,6 +45,7 @@ absl::Status LocalExchange::Launch(int64_t step, const Bucket& bucket,
   }
   ++next_bucket_;
   ready.Wait();
+  done_[bucket.index] = time_->Elapsed();
   return absl::OkStatus();
 }
 
@@ -62,7 +63,8 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
     ScaleInPlace(gradient, MeanFactor(1));
     optimizers_[bucket.index].Apply(0, parameters_.Slice(bucket.range).host(), gradient);
   }
-  return StepReport{.next_step = step + 1, .optimizer = time_->Elapsed() - start};
+  return StepReport{
+      .next_step = step + 1, .optimizer = time_->Elapsed() - start, .bucket_done = done_};
 }
 
 void LocalExchange::Abort(absl::Status reason) {

@@ -41,7 +41,8 @@ class LocalExchange final : public GradientExchange {
   std::vector<SliceOptimizer> optimizers_;  // By bucket.
   DeviceSpan parameters_;
   DeviceSpan gradients_;
-  int next_bucket_ = 0;  // Buckets launched in this step.
+  int next_bucket_ = 0;               // Buckets launched in this step.
+  std::vector<absl::Duration> done_;  // By bucket.
 
   Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.

@@ -14,8 +14,13 @@ int64_t Bytes(const Slot& slot) { return slot.range.count * int64_t{sizeof(float
 }  // namespace
 
 ParameterServerExchange::ParameterServerExchange(
-    int rank, SlotPlan plan, std::vector<std::unique_ptr<ParameterChannel>> channels)
-    : rank_(rank), plan_(std::move(plan)), channels_(std::move(channels)) {
+    int rank, SlotPlan plan, std::vector<std::unique_ptr<ParameterChannel>> channels,
+    const TimeSource* time)
+    : rank_(rank),
+      plan_(std::move(plan)),
+      time_(time),
+      done_(plan_.of_bucket.size()),
+      channels_(std::move(channels)) {
   CHECK_EQ(static_cast<int>(channels_.size()), plan_.servers);
 }
 
@@ -72,7 +77,8 @@ absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
                                                    plan_.of_bucket.size(), " buckets"));
   }
   next_bucket_ = 0;
-  return StepReport{.next_step = step + 1};
+  MutexLock lock(&mutex_);
+  return StepReport{.next_step = step + 1, .bucket_done = done_};
 }
 
 void ParameterServerExchange::Abort(absl::Status reason) {
@@ -109,6 +115,8 @@ void ParameterServerExchange::Pull(const Slot& slot, int64_t step) {
         if (version.ok()) {
           traffic_.CountIn(step == 0 ? TrafficKind::kInitial : TrafficKind::kStep,
                            Bytes(slot));
+          MutexLock lock(&mutex_);
+          done_[slot.bucket] = time_->Elapsed();
         }
         if (version.ok() && *version != step) {
           EndRequest(absl::FailedPreconditionError(

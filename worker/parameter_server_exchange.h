@@ -15,6 +15,7 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/slot_plan.h"
+#include "common/time_source.h"
 #include "worker/parameter_channel.h"
 
 namespace psring {
@@ -32,9 +33,11 @@ namespace psring {
 // Only for synchronous servers: a pull for step s must bring version s.
 class ParameterServerExchange final : public GradientExchange {
  public:
-  // channels[k] leads to server k of the plan. Host memory only.
+  // channels[k] leads to server k of the plan. `time` outlives the exchange. Host memory
+  // only.
   ParameterServerExchange(int rank, SlotPlan plan,
-                          std::vector<std::unique_ptr<ParameterChannel>> channels);
+                          std::vector<std::unique_ptr<ParameterChannel>> channels,
+                          const TimeSource* time);
   // Aborts; no other call is running.
   ~ParameterServerExchange() override;
 
@@ -63,6 +66,7 @@ class ParameterServerExchange final : public GradientExchange {
 
   const int rank_;
   const SlotPlan plan_;
+  const TimeSource* const time_;
   LinkCounters traffic_;
 
   // The training thread's; set before the requests that use them start.
@@ -73,6 +77,8 @@ class ParameterServerExchange final : public GradientExchange {
   Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // OK until the first error.
   int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By bucket: when the last of its slots to come so far was here.
+  std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);
   CondVar idle_;
 
   // Last, so that it ends first: callbacks use the members above.

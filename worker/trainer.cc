@@ -9,7 +9,11 @@
 namespace psring {
 
 Trainer::Trainer(const Options& options, const Parts& parts, StepSink sink)
-    : options_(options), parts_(parts), sink_(std::move(sink)) {}
+    : options_(options),
+      parts_(parts),
+      sink_(std::move(sink)),
+      ready_(parts.buckets->buckets.size()),
+      launched_(parts.buckets->buckets.size()) {}
 
 absl::Status Trainer::Run() {
   const int64_t rows =
@@ -17,52 +21,56 @@ absl::Status Trainer::Run() {
   ASSIGN_OR_RETURN(features_,
                    parts_.device->Allocate(rows * parts_.data->shape.features));
   labels_.resize(rows);
-  // A step lasts until the next one starts, so that nothing falls between two.
+  // A step lasts until the next one starts, so that nothing falls between two: it begins
+  // with handing over the record of the one before.
   absl::Duration start = parts_.time->Elapsed();
+  absl::Duration recorded = start;
   for (int64_t step = 0; step < options_.steps; ++step) {
-    StepRecord record;
-    record.set_rank(options_.rank);
-    record.set_step(step);
-    record.set_samples(rows);
-    record.set_start_ns(absl::ToInt64Nanoseconds(start));
-    RETURN_IF_ERROR(Step(step, &record));
-    Inspect(step + 1, &record);
+    record_.Clear();
+    record_.set_rank(options_.rank);
+    record_.set_step(step);
+    record_.set_samples(rows);
+    record_.set_start_ns(absl::ToInt64Nanoseconds(start));
+    record_.set_recording_ns(absl::ToInt64Nanoseconds(recorded - start));
+    ASSIGN_OR_RETURN(const StepReport report, Step(step, recorded));
+    Inspect(step + 1);
     const absl::Duration end = parts_.time->Elapsed();
-    record.set_total_ns(absl::ToInt64Nanoseconds(end - start));
+    record_.set_total_ns(absl::ToInt64Nanoseconds(end - start));
     start = end;
-    sink_(std::move(record));
+    RecordBuckets(report);
+    sink_(record_);
+    recorded = parts_.time->Elapsed();
   }
   return absl::OkStatus();
 }
 
 // Data in, gradients out bucket by bucket, parameters of the next step back.
-absl::Status Trainer::Step(int64_t step, StepRecord* record) {
-  absl::Duration last = absl::Nanoseconds(record->start_ns());
+absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
   const auto lap = [&] {
     const absl::Duration now = parts_.time->Elapsed();
     return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
   };
 
   Prepare(step);
-  record->set_data_ns(lap());
+  record_.set_data_ns(lap());
 
   parts_.slowdown->Start();
   ASSIGN_OR_RETURN(const double loss, parts_.model->Forward(batch_));
-  record->set_loss(loss);
-  record->set_forward_ns(lap());
+  record_.set_loss(loss);
+  record_.set_forward_ns(lap());
 
   RETURN_IF_ERROR(BackwardAndLaunch(step));
-  record->set_backward_ns(lap());
+  record_.set_backward_ns(lap());
 
   ASSIGN_OR_RETURN(const StepReport report, parts_.exchange->Finish(step));
   const int64_t optimizer_ns = absl::ToInt64Nanoseconds(report.optimizer);
-  record->set_optimizer_ns(optimizer_ns);
-  record->set_exposed_ns(lap() - optimizer_ns);
+  record_.set_optimizer_ns(optimizer_ns);
+  record_.set_exposed_ns(lap() - optimizer_ns);
 
   const ExchangeTraffic traffic = parts_.exchange->traffic();
-  record->set_payload_out(traffic.payload_out);
-  record->set_payload_in(traffic.payload_in);
-  return absl::OkStatus();
+  record_.set_payload_out(traffic.payload_out);
+  record_.set_payload_in(traffic.payload_in);
+  return report;
 }
 
 void Trainer::Prepare(int64_t step) {
@@ -83,8 +91,10 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
   absl::Status launched;
   RETURN_IF_ERROR(parts_.model->Backward([&](int tensor) {
     parts_.slowdown->Stretch();
-    --unready_[parts_.buckets->bucket_of_tensor[tensor]];
+    const int bucket = parts_.buckets->bucket_of_tensor[tensor];
+    if (--unready_[bucket] == 0) ready_[bucket] = parts_.time->Elapsed();
     while (launched.ok() && next < buckets.size() && unready_[next] == 0) {
+      launched_[next] = parts_.time->Elapsed();
       launched = parts_.exchange->Launch(step, buckets[next++], parts_.device->Record());
     }
   }));
@@ -93,13 +103,23 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
   return absl::OkStatus();
 }
 
+void Trainer::RecordBuckets(const StepReport& report) {
+  CHECK_EQ(report.bucket_done.size(), ready_.size());
+  for (size_t bucket = 0; bucket < ready_.size(); ++bucket) {
+    BucketTimes& times = *record_.add_buckets();
+    times.set_ready_ns(absl::ToInt64Nanoseconds(ready_[bucket]));
+    times.set_launched_ns(absl::ToInt64Nanoseconds(launched_[bucket]));
+    times.set_done_ns(absl::ToInt64Nanoseconds(report.bucket_done[bucket]));
+  }
+}
+
 bool Trainer::Due(int64_t completed, int64_t interval) const {
   return completed == options_.steps || (interval > 0 && completed % interval == 0);
 }
 
-void Trainer::Inspect(int64_t completed, StepRecord* record) {
+void Trainer::Inspect(int64_t completed) {
   if (Due(completed, options_.digest_interval)) {
-    record->set_parameter_digest(Digest(parts_.parameters.host()));
+    record_.set_parameter_digest(Digest(parts_.parameters.host()));
   }
   if (options_.take_snapshots && Due(completed, options_.snapshot_interval)) {
     const auto parameters = parts_.parameters.host();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/device.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
@@ -46,12 +47,12 @@ class Trainer {
     const BucketPlan* buckets;
     const DataSet* data;
     Sampler* sampler;
-    const TimeSource* time;  // At zero when all workers start step 0.
+    const TimeSource* time;  // The exchange's too. At zero when all start step 0.
     Slowdown* slowdown;
     DeviceSpan parameters;
   };
   // Gets a record per step, in the training thread; must not block.
-  using StepSink = std::function<void(StepRecord)>;
+  using StepSink = std::function<void(const StepRecord&)>;
 
   Trainer(const Options& options, const Parts& parts, StepSink sink);
 
@@ -63,12 +64,14 @@ class Trainer {
   std::vector<Snapshot> TakeSnapshots() { return std::move(snapshots_); }
 
  private:
-  absl::Status Step(int64_t step, StepRecord* record);
+  // Goes on where the clock showed `last`, and records its parts in record_.
+  absl::StatusOr<StepReport> Step(int64_t step, absl::Duration last);
   // Fills the batch of the step.
   void Prepare(int64_t step);
   absl::Status BackwardAndLaunch(int64_t step);
+  void RecordBuckets(const StepReport& report);
   // Digest and snapshot, where due after `completed` steps.
-  void Inspect(int64_t completed, StepRecord* record);
+  void Inspect(int64_t completed);
   bool Due(int64_t completed, int64_t interval) const;
 
   const Options options_;
@@ -78,7 +81,12 @@ class Trainer {
   DeviceBuffer features_;
   std::vector<int32_t> labels_;
   Batch batch_;
-  std::vector<int> unready_;  // Per bucket: tensors whose gradient is not final yet.
+  // Of this step, by bucket: tensors whose gradient is not final yet, when there were
+  // none left, and when the exchange was given it.
+  std::vector<int> unready_;
+  std::vector<absl::Duration> ready_;
+  std::vector<absl::Duration> launched_;
+  StepRecord record_;  // Of this step; its memory is used for all.
   std::vector<Snapshot> snapshots_;
 };
 

@@ -37,6 +37,7 @@ class ScriptedExchange final : public GradientExchange {
     return absl::OkStatus();
   }
   absl::Status Launch(int64_t step, const Bucket& bucket, const ReadyEvent&) override {
+    done_[bucket.index] = absl::Seconds(100 * step + bucket.index);
     calls.push_back(absl::StrCat("launch ", step, ".", bucket.index));
     return fail_launch ? absl::InternalError("launch failed") : absl::OkStatus();
   }
@@ -44,7 +45,9 @@ class ScriptedExchange final : public GradientExchange {
     calls.push_back(absl::StrCat("finish ", step));
     if (step == fail_finish_of) return absl::UnavailableError("worker 1 is gone");
     for (float& parameter : parameters_.host()) parameter += 1;
-    return StepReport{.next_step = step + 1, .optimizer = absl::Microseconds(250)};
+    return StepReport{.next_step = step + 1,
+                      .optimizer = absl::Microseconds(250),
+                      .bucket_done = done_};
   }
   void Abort(absl::Status) override {}
   ExchangeTraffic traffic() const override {
@@ -58,6 +61,7 @@ class ScriptedExchange final : public GradientExchange {
 
  private:
   DeviceSpan parameters_;
+  std::vector<absl::Duration> done_ = std::vector<absl::Duration>(3);  // By bucket.
 };
 
 class TrainerTest : public testing::Test {
@@ -102,7 +106,7 @@ class TrainerTest : public testing::Test {
                      .time = &time_,
                      .slowdown = &slowdown_,
                      .parameters = parameters_.span()},
-                    [this](StepRecord step) { steps_.push_back(std::move(step)); });
+                    [this](const StepRecord& step) { steps_.push_back(step); });
     const absl::Status status = trainer.Run();
     snapshots_ = trainer.TakeSnapshots();
     return status;
@@ -137,17 +141,36 @@ TEST_F(TrainerTest, PartsAndWhatIsLeftAddUpToTheStep) {
       EXPECT_EQ(step.start_ns(), end) << "time fell between two steps";
     }
     end = step.start_ns() + step.total_ns();
-    // Each part is one look at the clock; of the exchange's, 250 us were the optimizer's.
+    // Each part is one look at the clock, backward's two more for each bucket; of the
+    // exchange's, 250 us were the optimizer's.
     EXPECT_EQ(step.data_ns(), 1'000'000);
     EXPECT_EQ(step.forward_ns(), 2'000'000);  // Slowdown looks once as well.
-    EXPECT_EQ(step.backward_ns(), 1'000'000);
+    EXPECT_EQ(step.backward_ns(), 7'000'000);
     EXPECT_EQ(step.exposed_ns(), 750'000);
     EXPECT_EQ(step.optimizer_ns(), 250'000);
+    // The record of the step before is handed over.
+    EXPECT_EQ(step.recording_ns(), step.step() == 0 ? 0 : 1'000'000);
     EXPECT_EQ(step.samples(), 4);
     EXPECT_GT(step.loss(), 0);
   }
   EXPECT_EQ(steps_[1].payload_out(), 8);
   EXPECT_EQ(steps_[1].payload_in(), 16);
+}
+
+TEST_F(TrainerTest, BucketTimesAreOfEachBucketAndStep) {
+  ASSERT_OK(Train({.steps = 2}));
+  for (const StepRecord& step : steps_) {
+    ASSERT_EQ(step.buckets_size(), 3);
+    int64_t last = step.start_ns();
+    for (int bucket = 0; bucket < 3; ++bucket) {
+      const BucketTimes& times = step.buckets(bucket);
+      EXPECT_GT(times.ready_ns(), last);
+      EXPECT_EQ(times.launched_ns(), times.ready_ns() + 1'000'000);
+      EXPECT_EQ(times.done_ns(), (100 * step.step() + bucket) * 1'000'000'000);
+      last = times.launched_ns();
+    }
+    EXPECT_LT(last, step.start_ns() + step.total_ns());
+  }
 }
 
 TEST_F(TrainerTest, DigestsAndSnapshotsAtTheirIntervalsAndAtTheEnd) {

@@ -19,6 +19,7 @@ namespace {
 using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
 
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
+                                         const TimeSource* time,
                                          CoordinatorClient& client) {
   std::vector<std::unique_ptr<ParameterChannel>> channels;
   for (int server = 0; server < client.spec().servers(); ++server) {
@@ -30,11 +31,12 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
   }
-  return std::make_unique<ParameterServerExchange>(rank, plan.slots, std::move(channels));
+  return std::make_unique<ParameterServerExchange>(rank, plan.slots, std::move(channels),
+                                                   time);
 }
 
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
-                              CoordinatorClient& client) {
+                              const TimeSource* time, CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
   const int ranks = spec.workers();
   const uint64_t fingerprint = Fingerprint(spec);
@@ -57,7 +59,7 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
   options.job_fingerprint = fingerprint;
   return std::make_unique<RingExchange>(rank, ranks, plan.buckets,
                                         spec.experiment().training().optimizer(),
-                                        std::move(transport), options);
+                                        std::move(transport), options, time);
 }
 
 }  // namespace
@@ -67,9 +69,9 @@ absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
     CoordinatorClient& client) {
   switch (client.spec().arm().mode_case()) {
     case Arm::kParameterServer:
-      return MakeParameterServerExchange(rank, plan, client);
+      return MakeParameterServerExchange(rank, plan, time, client);
     case Arm::kRing:
-      return MakeRingExchange(endpoint, rank, plan, client);
+      return MakeRingExchange(endpoint, rank, plan, time, client);
     case Arm::kLocal:
       return std::make_unique<LocalExchange>(
           plan.buckets, client.spec().experiment().training().optimizer(), time);

@@ -112,35 +112,36 @@ class Worker {
   absl::Status Train() {
     const Training& training = spec_.experiment().training();
     Sampler sampler(data_->shape.train_count, training.global_batch(), training.seed());
-    const RealTime since_start;
-    Slowdown slowdown(SlowdownFactor(spec_.experiment(), rank_), since_start,
+    time_.Start();
+    Slowdown slowdown(SlowdownFactor(spec_.experiment(), rank_), time_,
                       [](absl::Duration missing) { absl::SleepFor(missing); });
-    Trainer trainer({.rank = rank_,
-                     .workers = spec_.workers(),
-                     .steps = spec_.steps(),
-                     .digest_interval = training.digest_interval(),
-                     .snapshot_interval = training.evaluation_interval(),
-                     .take_snapshots = rank_ == 0},
-                    {.device = device_.get(),
-                     .model = model_.get(),
-                     .exchange = exchange_.get(),
-                     .buckets = &plan_.buckets,
-                     .data = data_.get(),
-                     .sampler = &sampler,
-                     .time = &since_start,
-                     .slowdown = &slowdown,
-                     .parameters = parameters_.span()},
-                    [this](StepRecord step) {
-                      Record record;
-                      *record.mutable_step() = std::move(step);
-                      client_.Report(std::move(record));
-                    });
+    Trainer trainer(
+        {.rank = rank_,
+         .workers = spec_.workers(),
+         .steps = spec_.steps(),
+         .digest_interval = training.digest_interval(),
+         .snapshot_interval = training.evaluation_interval(),
+         .take_snapshots = rank_ == 0},
+        {.device = device_.get(),
+         .model = model_.get(),
+         .exchange = exchange_.get(),
+         .buckets = &plan_.buckets,
+         .data = data_.get(),
+         .sampler = &sampler,
+         .time = &time_,
+         .slowdown = &slowdown,
+         .parameters = parameters_.span()},
+        [this](const StepRecord& step) {
+          client_.Report([&](RecordBatch& batch) { *batch.add_steps() = step; });
+        });
     RETURN_IF_ERROR(trainer.Run());
     snapshots_ = trainer.TakeSnapshots();
     Member member;
     member.set_role(WORKER);
     member.set_rank(rank_);
-    client_.Report(TrafficOf(member, exchange_->traffic()));
+    client_.Report([&](RecordBatch& batch) {
+      *batch.add_traffic() = TrafficOf(member, exchange_->traffic());
+    });
     return absl::OkStatus();
   }
 
@@ -151,12 +152,11 @@ class Worker {
         MakeMlp(device_.get(), Widths(spec_, data_->shape), kEvaluationRows));
     for (const Snapshot& snapshot : snapshots_) {
       RETURN_IF_ERROR(client_.aborts().reason());
-      Record record;
-      ASSIGN_OR_RETURN(*record.mutable_evaluation(),
+      ASSIGN_OR_RETURN(EvaluationRecord evaluation,
                        Evaluate(device_.get(), model.get(), kEvaluationRows, data_->test,
                                 data_->shape.features, snapshot.parameters));
-      record.mutable_evaluation()->set_step(snapshot.step);
-      client_.Report(std::move(record));
+      evaluation.set_step(snapshot.step);
+      client_.Report([&](RecordBatch& batch) { *batch.add_evaluations() = evaluation; });
     }
     return absl::OkStatus();
   }
@@ -166,7 +166,7 @@ class Worker {
   CoordinatorClient& client_;
   const JobSpec spec_;
   const JobPlan plan_;
-  const RealTime time_;
+  TimeSinceStart time_;  // From step 0 on.
   std::unique_ptr<DataSet> data_;
   int64_t rows_ = 0;  // This worker's part of the global batch.
   std::unique_ptr<Device> device_;

@@ -1,0 +1,125 @@
+#include "experiments/arm_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/coordinator.h"
+#include "common/status_macros.h"
+#include "experiments/arm_result.h"
+#include "experiments/config.h"
+
+namespace psring {
+namespace {
+
+// The resolved experiment as if it had this arm alone.
+std::string Configuration(const JobSpec& spec) {
+  Experiment experiment = spec.experiment();
+  experiment.clear_arms();
+  *experiment.add_arms() = spec.arm();
+  return PrintExperiment(experiment);
+}
+
+}  // namespace
+
+ArmRecorder::ArmRecorder(const JobSpec& spec, DatabaseWriter* writer)
+    : workers_(spec.workers()),
+      writer_(writer),
+      writer_before_(writer->processor_time()) {
+  writer_->Add([spec, now = absl::Now()](RunDatabase& database) {
+    return database.BeginRun(spec, ModeOf(spec), Configuration(spec), now);
+  });
+  for (const SlowWorker& slow : spec.experiment().inject().slow_worker()) {
+    Note(Severity::kWarning, absl::StrCat("worker ", slow.rank()),
+         absl::StrFormat("injected: computes %.3g times as long", slow.factor()));
+  }
+}
+
+void ArmRecorder::Joined(const Hello& process) {
+  writer_->Add([process, now = absl::Now()](RunDatabase& database) {
+    return database.AddProcess(process, now);
+  });
+  Note(Severity::kInfo, ToString(process.member()),
+       absl::StrCat("joined: process ", process.process_id(), " on ", process.host()));
+}
+
+void ArmRecorder::Ended(const Hello& process, const absl::Status& outcome) {
+  writer_->Add([process, outcome, now = absl::Now()](RunDatabase& database) {
+    return database.EndProcess(process, now, outcome);
+  });
+  const std::string name = ToString(process.member());
+  if (outcome.ok()) {
+    Note(Severity::kInfo, name, "left");
+    return;
+  }
+  std::string text = absl::StrCat("ended with an error: ", outcome.message());
+  if (process.member().role() == WORKER) {
+    MutexLock lock(&mutex_);
+    absl::StrAppend(&text,
+                    "; steps recorded of it: ", totals_[process.member().rank()].steps);
+  }
+  Note(Severity::kError, name, text);
+}
+
+void ArmRecorder::Aborted(const absl::Status& reason) {
+  Note(Severity::kError, "", absl::StrCat("the run was aborted: ", reason.message()));
+}
+
+void ArmRecorder::Reported(const Member& from, RecordBatch batch, absl::Duration intake) {
+  {
+    MutexLock lock(&mutex_);
+    for (const StepRecord& step : batch.steps()) {
+      WorkerTotals& totals = totals_[step.rank()];
+      ++totals.steps;
+      totals.samples += step.samples();
+      totals.loss = step.loss();
+      totals.trained = absl::Nanoseconds(step.start_ns() + step.total_ns());
+    }
+  }
+  writer_->Add([from, intake, batch = std::move(batch)](RunDatabase& database) {
+    RETURN_IF_ERROR(database.AddRecords(from, batch));
+    const std::string process = ToString(from);
+    RETURN_IF_ERROR(database.SetRecordingTime(
+        process, "send", absl::Nanoseconds(batch.sender_processor_ns())));
+    return database.SetRecordingTime(process, "take in", intake);
+  });
+}
+
+void ArmRecorder::Note(Severity severity, absl::string_view process,
+                       absl::string_view text) {
+  writer_->Add([severity, process = std::string(process), text = std::string(text),
+                now = absl::Now()](RunDatabase& database) {
+    return database.AddEvent(now, severity, process, text);
+  });
+}
+
+ArmProgress ArmRecorder::Progress() const {
+  MutexLock lock(&mutex_);
+  if (static_cast<int>(totals_.size()) < workers_) return {};
+  ArmProgress progress;
+  progress.steps_done = totals_.begin()->second.steps;
+  for (const auto& [rank, totals] : totals_) {
+    progress.steps_done = std::min(progress.steps_done, totals.steps);
+    progress.samples += totals.samples;
+    progress.trained = std::max(progress.trained, totals.trained);
+    progress.loss += totals.loss / workers_;
+  }
+  return progress;
+}
+
+absl::Status ArmRecorder::End(const absl::Status& outcome) {
+  writer_->Add([outcome, now = absl::Now()](RunDatabase& database) {
+    return database.EndRun(now, outcome);
+  });
+  RETURN_IF_ERROR(writer_->Flush());
+  // What it costs to store what storing cost is not in it.
+  writer_->Add(
+      [cost = writer_->processor_time() - writer_before_](RunDatabase& database) {
+        return database.SetRecordingTime("launcher", "store", cost);
+      });
+  return writer_->Flush();
+}
+
+}  // namespace psring

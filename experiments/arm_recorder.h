@@ -1,0 +1,60 @@
+// Writes down what happens in one arm.
+#ifndef PSRING_EXPERIMENTS_ARM_RECORDER_H_
+#define PSRING_EXPERIMENTS_ARM_RECORDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/job_observer.h"
+#include "common/mutex.h"
+#include "experiments/database_writer.h"
+#include "experiments/progress.h"
+#include "proto/coordinator.pb.h"
+
+namespace psring {
+
+// One run of the database, from construction to End. Any thread; what comes in goes to
+// the writer's thread, and small totals stay here for whoever watches.
+class ArmRecorder final : public JobObserver {
+ public:
+  // `writer` outlives this and has no other run at the same time.
+  ArmRecorder(const JobSpec& spec, DatabaseWriter* writer);
+
+  void Joined(const Hello& process) override;
+  void Ended(const Hello& process, const absl::Status& outcome) override;
+  void Aborted(const absl::Status& reason) override;
+  void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override;
+
+  // An event that the coordinator does not know of. `process` as in RunDatabase.
+  void Note(Severity severity, absl::string_view process, absl::string_view text);
+
+  // Zero steps until every worker has made one.
+  ArmProgress Progress() const;
+
+  // The last call: ends the run with its outcome and returns once all is in the file. The
+  // writer's first error, if any.
+  absl::Status End(const absl::Status& outcome);
+
+ private:
+  struct WorkerTotals {
+    int64_t steps = 0;
+    int64_t samples = 0;
+    double loss = 0;  // Of the last step.
+    absl::Duration trained = absl::ZeroDuration();
+  };
+
+  const int workers_;
+  DatabaseWriter* const writer_;
+  const absl::Duration writer_before_;  // Its processor time that is not this run's.
+
+  mutable Mutex mutex_;
+  std::map<int64_t, WorkerTotals> totals_ ABSL_GUARDED_BY(mutex_);  // By rank.
+};
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_ARM_RECORDER_H_

@@ -1,0 +1,186 @@
+#include "experiments/arm_recorder.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/status_matchers.h"
+#include "experiments/arm_result.h"
+#include "experiments/run_database.h"
+#include "experiments/run_reader.h"
+#include "experiments/sqlite.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+JobSpec MakeSpec() {
+  JobSpec spec;
+  spec.set_job("test/arm");
+  spec.set_workers(2);
+  spec.set_steps(2);
+  spec.mutable_arm()->set_name("arm");
+  spec.mutable_arm()->mutable_ring();
+  Experiment& experiment = *spec.mutable_experiment();
+  experiment.set_name("test");
+  experiment.mutable_buckets()->set_cap_bytes(4);
+  experiment.mutable_buckets()->set_first_cap_bytes(4);
+  *experiment.add_arms() = spec.arm();
+  experiment.add_arms()->set_name("another");
+  SlowWorker& slow = *experiment.mutable_inject()->add_slow_worker();
+  slow.set_rank(1);
+  slow.set_factor(3);
+  return spec;
+}
+
+Hello MakeHello(int rank) {
+  Hello hello;
+  hello.mutable_member()->set_role(WORKER);
+  hello.mutable_member()->set_rank(rank);
+  hello.set_host("host");
+  hello.set_process_id(100 + rank);
+  return hello;
+}
+
+// One step of 10 ms, 1 ms of it spent on records.
+RecordBatch OneStep(int rank, int64_t step) {
+  RecordBatch batch;
+  StepRecord& record = *batch.add_steps();
+  record.set_rank(rank);
+  record.set_step(step);
+  record.set_samples(8);
+  record.set_loss(rank + 1);
+  record.set_start_ns(10'000'000 * step);
+  record.set_total_ns(10'000'000);
+  record.set_recording_ns(1'000'000);
+  batch.set_sender_processor_ns(2'000'000 * (step + 1));
+  return batch;
+}
+
+class ArmRecorderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/arm_recorder_XXXXXX");
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    ASSERT_OK_AND_ASSIGN(auto database, RunDatabase::Create(Path()));
+    writer_ = std::make_unique<DatabaseWriter>(std::move(database));
+    recorder_ = std::make_unique<ArmRecorder>(MakeSpec(), writer_.get());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path() const { return absl::StrCat(folder_, "/run.db"); }
+
+  void Report(int rank, int64_t step) {
+    recorder_->Reported(MakeHello(rank).member(), OneStep(rank, step),
+                        absl::Milliseconds(step + 1));
+  }
+
+  // The first column of each row.
+  std::vector<std::string> Column(const std::string& sql) {
+    auto connection = SqliteConnection::OpenReadOnly(Path());
+    EXPECT_OK(connection);
+    auto statement = (*connection)->Prepare(sql);
+    EXPECT_OK(statement);
+    std::vector<std::string> cells;
+    while (true) {
+      const auto more = statement->Next();
+      EXPECT_OK(more);
+      if (!more.ok() || !*more) return cells;
+      cells.push_back(statement->Text(0));
+    }
+  }
+
+  std::string folder_;
+  std::unique_ptr<DatabaseWriter> writer_;
+  std::unique_ptr<ArmRecorder> recorder_;
+};
+
+TEST_F(ArmRecorderTest, EventsTellTheStoryInOrderAndNameTheLost) {
+  recorder_->Joined(MakeHello(0));
+  recorder_->Joined(MakeHello(1));
+  Report(/*rank=*/1, /*step=*/0);
+  recorder_->Note(Severity::kError, "worker 1", "process 101 was killed");
+  recorder_->Ended(MakeHello(1), PeerLostError("worker 1 was lost"));
+  recorder_->Aborted(PeerLostError("worker 1 was lost"));
+  recorder_->Ended(MakeHello(0), absl::OkStatus());
+  ASSERT_OK(recorder_->End(PeerLostError("worker 1 was lost")));
+  EXPECT_THAT(
+      Column("SELECT severity || ' / ' || ifnull(process, '-') || ' / ' || text "
+             "FROM events ORDER BY rowid"),
+      ElementsAre("warning / worker 1 / injected: computes 3 times as long",
+                  "info / worker 0 / joined: process 100 on host",
+                  "info / worker 1 / joined: process 101 on host",
+                  "error / worker 1 / process 101 was killed",
+                  "error / worker 1 / ended with an error: worker 1 was lost; steps "
+                  "recorded of it: 1",
+                  "error / - / the run was aborted: worker 1 was lost",
+                  "info / worker 0 / left"));
+  EXPECT_THAT(Column("SELECT outcome FROM processes ORDER BY rank"),
+              ElementsAre("ok", "worker 1 was lost"));
+  EXPECT_THAT(Column("SELECT outcome FROM runs"), ElementsAre("worker 1 was lost"));
+}
+
+TEST_F(ArmRecorderTest, TheConfigurationIsTheArmsAlone) {
+  ASSERT_OK(recorder_->End(absl::OkStatus()));
+  const auto configurations = Column("SELECT configuration FROM runs");
+  ASSERT_EQ(configurations.size(), 1);
+  EXPECT_THAT(configurations[0], HasSubstr("name: \"arm\""));
+  EXPECT_FALSE(absl::StrContains(configurations[0], "another"));
+}
+
+TEST_F(ArmRecorderTest, ProgressIsTheSlowestRanks) {
+  EXPECT_EQ(recorder_->Progress().steps_done, 0);
+  Report(/*rank=*/0, /*step=*/0);
+  Report(/*rank=*/0, /*step=*/1);
+  EXPECT_EQ(recorder_->Progress().steps_done, 0);
+  Report(/*rank=*/1, /*step=*/0);
+  const ArmProgress progress = recorder_->Progress();
+  EXPECT_EQ(progress.steps_done, 1);
+  EXPECT_EQ(progress.samples, 24);
+  EXPECT_EQ(progress.loss, 1.5);
+  EXPECT_EQ(progress.trained, absl::Milliseconds(20));
+}
+
+TEST_F(ArmRecorderTest, TheCostIsAShareOfAllSteps) {
+  for (const int64_t step : {0, 1}) {
+    for (const int rank : {0, 1}) Report(rank, step);
+  }
+  ASSERT_OK(recorder_->End(absl::OkStatus()));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "arm"));
+  // Of each rank the last that it told: 4 ms to send, 2 ms to take in.
+  const absl::Duration stored = records.recording - absl::Milliseconds(12);
+  EXPECT_GT(stored, absl::ZeroDuration());
+  EXPECT_LE(stored, writer_->processor_time());
+  const ArmResult result = Summarize(MakeSpec(), records);
+  EXPECT_DOUBLE_EQ(result.recording.training_thread_share, 0.1);
+  EXPECT_DOUBLE_EQ(result.recording.processor_share,
+                   absl::ToDoubleSeconds(records.recording) / 0.040);
+}
+
+TEST_F(ArmRecorderTest, AnotherRunsCostIsNotCounted) {
+  Report(0, 0);
+  ASSERT_OK(recorder_->End(absl::OkStatus()));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords first, ReadArm(Path(), "arm"));
+  JobSpec spec = MakeSpec();
+  spec.mutable_arm()->set_name("second");
+  const absl::Duration before = writer_->processor_time();
+  ArmRecorder second(spec, writer_.get());
+  ASSERT_OK(second.End(absl::OkStatus()));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "second"));
+  EXPECT_GT(records.recording, absl::ZeroDuration());
+  EXPECT_LE(records.recording, writer_->processor_time() - before);
+}
+
+}  // namespace
+}  // namespace psring

@@ -1,0 +1,274 @@
+#include "experiments/run_database.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/status_macros.h"
+
+namespace psring {
+
+// Every table but `events`, which has no key of its own, is its key's tree and nothing
+// else: rows arrive nearly in that order.
+const char kRunSchema[] = R"sql(
+CREATE TABLE runs (
+  run INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  job TEXT NOT NULL,
+  mode TEXT NOT NULL,
+  workers INTEGER NOT NULL,
+  servers INTEGER NOT NULL,
+  steps INTEGER NOT NULL,
+  configuration TEXT NOT NULL,
+  started_unix_ns INTEGER NOT NULL,
+  ended_unix_ns INTEGER,
+  outcome TEXT
+);
+CREATE TABLE processes (
+  run INTEGER NOT NULL REFERENCES runs,
+  role TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  process_id INTEGER NOT NULL,
+  incarnation TEXT NOT NULL,
+  joined_unix_ns INTEGER NOT NULL,
+  left_unix_ns INTEGER,
+  outcome TEXT,
+  PRIMARY KEY (run, role, rank, incarnation)
+) WITHOUT ROWID;
+CREATE TABLE steps (
+  run INTEGER NOT NULL REFERENCES runs,
+  rank INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  samples INTEGER NOT NULL,
+  loss REAL,
+  start_ns INTEGER NOT NULL,
+  total_ns INTEGER NOT NULL,
+  data_ns INTEGER NOT NULL,
+  forward_ns INTEGER NOT NULL,
+  backward_ns INTEGER NOT NULL,
+  exposed_ns INTEGER NOT NULL,
+  optimizer_ns INTEGER NOT NULL,
+  recording_ns INTEGER NOT NULL,
+  payload_out INTEGER NOT NULL,
+  payload_in INTEGER NOT NULL,
+  PRIMARY KEY (run, rank, step)
+) WITHOUT ROWID;
+CREATE TABLE buckets (
+  run INTEGER NOT NULL REFERENCES runs,
+  rank INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  bucket INTEGER NOT NULL,
+  ready_ns INTEGER NOT NULL,
+  launched_ns INTEGER NOT NULL,
+  done_ns INTEGER NOT NULL,
+  PRIMARY KEY (run, rank, step, bucket)
+) WITHOUT ROWID;
+CREATE TABLE digests (
+  run INTEGER NOT NULL REFERENCES runs,
+  rank INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (run, rank, step)
+) WITHOUT ROWID;
+CREATE TABLE updates (
+  run INTEGER NOT NULL REFERENCES runs,
+  server INTEGER NOT NULL,
+  slot INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  time_ns INTEGER NOT NULL,
+  contributions INTEGER NOT NULL,
+  rank INTEGER,
+  version_read INTEGER,
+  PRIMARY KEY (run, server, slot, version)
+) WITHOUT ROWID;
+CREATE TABLE links (
+  run INTEGER NOT NULL REFERENCES runs,
+  process TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  direction TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY (run, process, kind, direction)
+) WITHOUT ROWID;
+CREATE TABLE evaluations (
+  run INTEGER NOT NULL REFERENCES runs,
+  step INTEGER NOT NULL,
+  loss REAL,
+  accuracy REAL NOT NULL,
+  PRIMARY KEY (run, step)
+) WITHOUT ROWID;
+CREATE TABLE events (
+  run INTEGER NOT NULL REFERENCES runs,
+  time_unix_ns INTEGER NOT NULL,
+  severity TEXT NOT NULL,
+  process TEXT,
+  text TEXT NOT NULL
+);
+CREATE TABLE recording (
+  run INTEGER NOT NULL REFERENCES runs,
+  process TEXT NOT NULL,
+  work TEXT NOT NULL,
+  processor_ns INTEGER NOT NULL,
+  PRIMARY KEY (run, process, work)
+) WITHOUT ROWID;
+)sql";
+
+namespace {
+
+// A killed process loses nothing that was committed; only a machine that loses power may
+// lose the last transactions, and never the file.
+constexpr char kWriteAhead[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
+
+const char* Name(Severity severity) {
+  switch (severity) {
+    case Severity::kInfo:
+      return "info";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kError:
+      return "error";
+  }
+  return "";
+}
+
+const char* RoleName(const Member& member) {
+  return member.role() == SERVER ? "server" : "worker";
+}
+
+std::string Outcome(const absl::Status& status) {
+  return status.ok() ? "ok" : std::string(status.message());
+}
+
+std::string Hex(uint64_t bits) { return absl::StrFormat("%016x", bits); }
+
+SqliteValue OrNull(bool there, int64_t value) {
+  return there ? SqliteValue(value) : SqliteValue(nullptr);
+}
+
+}  // namespace
+
+RunDatabase::RunDatabase(std::unique_ptr<SqliteConnection> connection)
+    : connection_(std::move(connection)) {}
+
+absl::StatusOr<std::unique_ptr<RunDatabase>> RunDatabase::Create(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> connection,
+                   SqliteConnection::Open(path));
+  RETURN_IF_ERROR(connection->Execute(kWriteAhead));
+  RETURN_IF_ERROR(connection->Execute(absl::StrCat(
+      "BEGIN;", kRunSchema, "PRAGMA user_version = ", kRunSchemaVersion, "; COMMIT;")));
+  return std::unique_ptr<RunDatabase>(new RunDatabase(std::move(connection)));
+}
+
+absl::Status RunDatabase::Execute(absl::string_view sql,
+                                  std::initializer_list<SqliteValue> values) {
+  auto statement = statements_.find(sql);
+  if (statement == statements_.end()) {
+    ASSIGN_OR_RETURN(SqliteStatement prepared, connection_->Prepare(sql));
+    statement = statements_.emplace(sql, std::move(prepared)).first;
+  }
+  return statement->second.Execute(values);
+}
+
+absl::Status RunDatabase::Begin() { return Execute("BEGIN", {}); }
+
+absl::Status RunDatabase::Commit() { return Execute("COMMIT", {}); }
+
+absl::Status RunDatabase::BeginRun(const JobSpec& spec, absl::string_view mode,
+                                   absl::string_view configuration, absl::Time started) {
+  return Execute(
+      "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+      {++run_, spec.arm().name(), spec.job(), mode, spec.workers(), spec.servers(),
+       spec.steps(), configuration, absl::ToUnixNanos(started)});
+}
+
+absl::Status RunDatabase::EndRun(absl::Time ended, const absl::Status& outcome) {
+  return Execute("UPDATE runs SET ended_unix_ns = ?2, outcome = ?3 WHERE run = ?1",
+                 {run_, absl::ToUnixNanos(ended), Outcome(outcome)});
+}
+
+absl::Status RunDatabase::AddProcess(const Hello& process, absl::Time joined) {
+  return Execute(
+      "INSERT INTO processes VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+      {run_, RoleName(process.member()), process.member().rank(), process.host(),
+       process.process_id(), Hex(process.incarnation()), absl::ToUnixNanos(joined)});
+}
+
+absl::Status RunDatabase::EndProcess(const Hello& process, absl::Time left,
+                                     const absl::Status& outcome) {
+  return Execute(
+      "UPDATE processes SET left_unix_ns = ?5, outcome = ?6 "
+      "WHERE run = ?1 AND role = ?2 AND rank = ?3 AND incarnation = ?4",
+      {run_, RoleName(process.member()), process.member().rank(),
+       Hex(process.incarnation()), absl::ToUnixNanos(left), Outcome(outcome)});
+}
+
+absl::Status RunDatabase::AddRecords(const Member& from, const RecordBatch& batch) {
+  for (const StepRecord& step : batch.steps()) RETURN_IF_ERROR(AddStep(step));
+  for (const UpdateRecord& update : batch.updates()) {
+    RETURN_IF_ERROR(
+        Execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                {run_, from.rank(), update.slot(), update.version(), update.time_ns(),
+                 update.contributions(), OrNull(update.has_rank(), update.rank()),
+                 OrNull(update.has_version_read(), update.version_read())}));
+  }
+  for (const TrafficRecord& traffic : batch.traffic()) {
+    RETURN_IF_ERROR(AddTraffic(traffic));
+  }
+  for (const EvaluationRecord& evaluation : batch.evaluations()) {
+    RETURN_IF_ERROR(
+        Execute("INSERT INTO evaluations VALUES (?, ?, ?, ?)",
+                {run_, evaluation.step(), evaluation.loss(), evaluation.accuracy()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunDatabase::AddStep(const StepRecord& step) {
+  RETURN_IF_ERROR(
+      Execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+              {run_, step.rank(), step.step(), step.samples(), step.loss(),
+               step.start_ns(), step.total_ns(), step.data_ns(), step.forward_ns(),
+               step.backward_ns(), step.exposed_ns(), step.optimizer_ns(),
+               step.recording_ns(), step.payload_out(), step.payload_in()}));
+  for (int bucket = 0; bucket < step.buckets_size(); ++bucket) {
+    const BucketTimes& times = step.buckets(bucket);
+    RETURN_IF_ERROR(Execute("INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?, ?)",
+                            {run_, step.rank(), step.step(), bucket, times.ready_ns(),
+                             times.launched_ns(), times.done_ns()}));
+  }
+  if (!step.has_parameter_digest()) return absl::OkStatus();
+  return Execute("INSERT INTO digests VALUES (?, ?, ?, ?)",
+                 {run_, step.rank(), step.step(), Hex(step.parameter_digest())});
+}
+
+absl::Status RunDatabase::AddTraffic(const TrafficRecord& traffic) {
+  const auto add = [&](absl::string_view kind, absl::string_view direction,
+                       int64_t bytes) {
+    return Execute("INSERT INTO links VALUES (?, ?, ?, ?, ?)",
+                   {run_, traffic.process(), kind, direction, bytes});
+  };
+  RETURN_IF_ERROR(add("payload", "out", traffic.payload_out()));
+  RETURN_IF_ERROR(add("payload", "in", traffic.payload_in()));
+  RETURN_IF_ERROR(add("initial", "out", traffic.initial_out()));
+  RETURN_IF_ERROR(add("initial", "in", traffic.initial_in()));
+  if (traffic.has_wire_out()) RETURN_IF_ERROR(add("wire", "out", traffic.wire_out()));
+  if (traffic.has_wire_in()) RETURN_IF_ERROR(add("wire", "in", traffic.wire_in()));
+  return absl::OkStatus();
+}
+
+absl::Status RunDatabase::AddEvent(absl::Time time, Severity severity,
+                                   absl::string_view process, absl::string_view text) {
+  return Execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+                 {run_, absl::ToUnixNanos(time), Name(severity),
+                  process.empty() ? SqliteValue(nullptr) : SqliteValue(process), text});
+}
+
+absl::Status RunDatabase::SetRecordingTime(absl::string_view process,
+                                           absl::string_view work,
+                                           absl::Duration processor) {
+  return Execute("INSERT OR REPLACE INTO recording VALUES (?, ?, ?, ?)",
+                 {run_, process, work, absl::ToInt64Nanoseconds(processor)});
+}
+
+}  // namespace psring

@@ -1,0 +1,19 @@
+// From run.db back to what an arm's results are made of.
+#ifndef PSRING_EXPERIMENTS_RUN_READER_H_
+#define PSRING_EXPERIMENTS_RUN_READER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "experiments/arm_result.h"
+
+namespace psring {
+
+// The committed records of the run of that name, while it is written or afterwards.
+// Steps come without the times of their buckets. NotFound: no such run; Internal: the
+// file cannot be read, or is of another schema version.
+absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& name);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_RUN_READER_H_
