@@ -125,7 +125,7 @@ Certificate CertifyTraffic(const JobSpec& spec, const ArmRecords& records,
     }
   }
   return {.verdict = Verdict::kPass,
-          .why = "every endpoint's payload bytes equal the formula in both directions"};
+          .why = "payload bytes equal the formula at every endpoint, in both directions"};
 }
 
 // Every step that a rank checked must have been checked alike by all.
