@@ -116,6 +116,12 @@ std::string Coordinator::NamesLocked(const std::function<bool(const Key&)>& ther
   return absl::StrJoin(names, ", ");
 }
 
+std::string Coordinator::MissingLocked() const {
+  return NamesLocked([&](const Key& key) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return processes_.contains(key);
+  });
+}
+
 absl::Status Coordinator::WaitLocked(const std::function<bool()>& ready,
                                      absl::Duration timeout) {
   const auto deadline = SteadyDeadline(timeout);
@@ -134,10 +140,7 @@ absl::StatusOr<std::string> Coordinator::Get(const std::string& key,
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(key); }, timeout);
   if (status.ok()) return values_.at(key);
   if (!absl::IsDeadlineExceeded(status)) return status;
-  const std::string missing =
-      NamesLocked([&](const Key& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return processes_.contains(member);
-      });
+  const std::string missing = MissingLocked();
   return RendezvousTimeoutError(absl::StrCat(
       "nobody published \"", key, "\" within ", absl::FormatDuration(timeout),
       missing.empty() ? "; all members have joined"
@@ -163,6 +166,11 @@ void Coordinator::Abort(const absl::Status& reason) {
   MutexLock lock(&mutex_);
   aborted_ = true;
   changed_.NotifyAll();
+}
+
+std::string Coordinator::missing() const {
+  MutexLock lock(&mutex_);
+  return MissingLocked();
 }
 
 bool Coordinator::finished() const {

@@ -68,6 +68,8 @@ class Coordinator {
 
   // OK while all is well.
   absl::Status status() const { return aborts_.reason(); }
+  // Who has not joined yet: "worker 1, server 0"; empty once everyone has.
+  std::string missing() const;
   // True once every member has joined and left.
   bool finished() const;
 
@@ -84,6 +86,7 @@ class Coordinator {
   // Names of expected members for which `there` does not hold.
   std::string NamesLocked(const std::function<bool(const Key&)>& there) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until `ready` holds, or returns DeadlineExceeded, or the abort's reason.
   absl::Status WaitLocked(const std::function<bool()>& ready, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

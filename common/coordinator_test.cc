@@ -120,6 +120,16 @@ TEST_F(CoordinatorTest, GetRunsOutAndNamesWhoIsMissing) {
   EXPECT_EQ(ExitCodeOf(value.status()), ExitCode::kRendezvousTimeout);
 }
 
+TEST_F(CoordinatorTest, MissingUntilJoined) {
+  EXPECT_EQ(coordinator_.missing(), "worker 0, worker 1, server 0");
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 1)));
+  EXPECT_EQ(coordinator_.missing(), "worker 0, server 0");
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 0)));
+  ASSERT_OK(coordinator_.Join(MakeHello(SERVER, 0)));
+  coordinator_.Leave(MakeHello(WORKER, 0), absl::OkStatus());
+  EXPECT_EQ(coordinator_.missing(), "");
+}
+
 TEST_F(CoordinatorTest, BarrierLetsAllThroughTogether) {
   std::vector<std::thread> others;
   for (const Hello& hello : {MakeHello(WORKER, 1), MakeHello(SERVER, 0)}) {

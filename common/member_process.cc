@@ -71,8 +71,8 @@ class AbortWatchdog {
 }  // namespace
 
 std::string HostPort(const std::string& host, int port) {
-  return absl::StrContains(host, ":") ? absl::StrCat("[", host, "]:", port)
-                                      : absl::StrCat(host, ":", port);
+  const bool bare_ipv6 = absl::StrContains(host, ":") && !absl::StartsWith(host, "[");
+  return bare_ipv6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
 
 Record TrafficOf(const Member& member, const ExchangeTraffic& traffic) {

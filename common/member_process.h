@@ -20,7 +20,7 @@ struct Endpoint {
   absl::Duration rendezvous_timeout;
 };
 
-// "HOST:PORT", with an IPv6 address in brackets.
+// "HOST:PORT", with an IPv6 address in brackets, which it may have already.
 std::string HostPort(const std::string& host, int port);
 
 // Parses the command line, joins the job, runs `body`, and leaves with its outcome. The

@@ -24,6 +24,7 @@
 #include "experiments/result_table.h"
 #include "experiments/run_folder.h"
 #include "experiments/summary.h"
+#include "grpc/grpc.h"
 #include "worker/data_set.h"
 #include "worker/mlp.h"
 
@@ -93,6 +94,9 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
 absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& options,
                      const RunFolder& folder, std::vector<ArmResult>* results) {
   ChildProcesses children;
+  // For the life of the process, as in common/member_process.cc; not earlier, or its
+  // threads would take the signals that `children` waits for.
+  grpc_init();
   ProgressDisplay progress(&std::cerr, StderrColumns);
   for (const JobSpec& spec : specs) {
     ArmRunOptions run;

@@ -1,6 +1,9 @@
 // The psring command as a user runs it: real processes, real sockets, real data.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +31,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
+using testing::StartsWith;
 
 // For what takes as long as the machine needs; nothing here is meant to take it.
 constexpr absl::Duration kPatience = absl::Minutes(5);
@@ -298,6 +302,51 @@ TEST_F(EndToEndTest, AFullOutputFolderIsOneLine) {
   EXPECT_THAT(psring.Wait(kPatience), Optional(1));
   const std::vector<std::string> lines = absl::StrSplit(psring.err(), '\n');
   EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot write"), IsEmpty()));
+}
+
+TEST_F(EndToEndTest, ATakenPortIsOneLine) {
+  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string listen_at = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+
+  // With one worker there is no note about processes that share cores.
+  const auto psring = Start("run", Config(3),
+                            {"--set", "cluster.workers=1", "--arm", "ring", "--external",
+                             "--listen", listen_at});
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(1));
+  const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+  // The first line announces the run.
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"),
+                                 AllOf(StartsWith("psring: arm ring: "),
+                                       HasSubstr(listen_at), HasSubstr("taken")),
+                                 IsEmpty()));
+  EXPECT_THAT(Summary()["error"].get<std::string>(), HasSubstr(listen_at));
+  close(taken);
+}
+
+TEST_F(EndToEndTest, AnExternalRunThatNobodyJoinsEndsAndNamesWhoIsMissing) {
+  const auto psring = Start("run", Config(3),
+                            {"--arm", "servers", "--external", "--listen", "127.0.0.1:0",
+                             "--rendezvous-timeout", "0.1"});
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(4));
+  EXPECT_THAT(psring->err(), HasSubstr("arm servers: not joined within 100ms: worker 0, "
+                                       "worker 1, server 0, server 1\n"));
+}
+
+TEST_F(EndToEndTest, AListenAddressWithoutAPortIsWrongUsage) {
+  for (const char* address : {"127.0.0.1", "127.0.0.1:", ":7000", "::1:7000", "[::1]"}) {
+    const auto psring =
+        Start("run", Config(3), {"--arm", "ring", "--external", "--listen", address});
+    EXPECT_THAT(psring->Wait(kEndOfRun), Optional(2)) << address;
+    EXPECT_THAT(psring->err(),
+                HasSubstr(absl::StrCat("\"", address, "\" is not HOST:PORT")));
+  }
 }
 
 TEST_F(EndToEndTest, DryRunAndPrintConfigStartNothing) {
