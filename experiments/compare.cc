@@ -75,6 +75,10 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
     absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
                           slow.rank(), slow.factor());
   }
+  for (const StallWorker& stall : experiment.inject().stall_worker()) {
+    absl::StrAppendFormat(&text, "injected: worker %d gets stuck in step %d\n",
+                          stall.rank(), stall.step());
+  }
   int64_t most = 0;
   for (const JobSpec& spec : specs) {
     most = std::max<int64_t>(most, spec.workers() + spec.servers());
