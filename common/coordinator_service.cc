@@ -130,6 +130,9 @@ class Host final : public CoordinatorHost {
   }
 
   absl::Status Listen(const std::string& address) {
+    // For the life of the process, as in common/member_process.cc; here, because whoever
+    // hosts the coordinator may have to block signals before any thread is started.
+    grpc_init();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);

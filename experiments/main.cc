@@ -7,7 +7,6 @@
 #include "experiments/compare.h"
 #include "experiments/environment.h"
 #include "glog/logging.h"
-#include "grpc/grpc.h"
 
 namespace psring {
 namespace {
@@ -34,7 +33,6 @@ int Main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::WARNING;
   google::InitGoogleLogging(argv[0]);
-  grpc_init();  // For the life of the process, as in common/member_process.cc.
 
   CLI::App app(
       "psring compares parameter servers and ring all-reduce: the same model, data and "

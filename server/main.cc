@@ -25,10 +25,10 @@ Activity ActivityOf(const ParameterShard& shard) {
   Activity activity;
   activity.set_under_way(true);
   activity.set_step(shard.first_version());
-  activity.set_phase("serving");
+  const std::string awaited = shard.Awaited();
+  activity.set_phase(awaited.empty() ? "serving" : "waiting");
   const ExchangeTraffic traffic = shard.traffic();
   activity.set_progress(traffic.payload_in + traffic.payload_out);
-  const std::string awaited = shard.Awaited();
   activity.set_awaiting(awaited.empty() ? "requests" : awaited);
   return activity;
 }

@@ -112,8 +112,8 @@ class ParameterShard {
   void Abort(const absl::Status& reason);
 
   int64_t parked_pulls() const;
-  // Whom the parked pulls of one slot wait for, for messages: "slot 3, which is at
-  // version 7 and waits for the push of step 7 by rank 1"; empty where none is parked.
+  // What the parked pulls of one slot wait for, for messages: "the push of step 7 to slot
+  // 3 by worker 1"; empty where none is parked.
   std::string Awaited() const;
   // The lowest version of a slot here; 0 without slots.
   int64_t first_version() const;
