@@ -35,8 +35,11 @@ std::string ToString(const Member& member) {
                       member.rank());
 }
 
-Coordinator::Coordinator(JobSpec spec, RecordSink sink)
-    : spec_(std::move(spec)), sink_(std::move(sink)) {}
+Coordinator::Coordinator(JobSpec spec, const TimeSource* time, RecordSink sink)
+    : spec_(std::move(spec)),
+      time_(time),
+      sink_(std::move(sink)),
+      judge_(SettingsOf(spec_.experiment().liveness())) {}
 
 std::set<Coordinator::Key> Coordinator::Expected() const {
   std::set<Key> expected;
@@ -69,6 +72,7 @@ absl::StatusOr<JobSpec> Coordinator::Join(const Hello& hello) {
     return refuse(absl::StrCat("there is already ", Describe(it->second.hello)));
   }
   processes_[key].hello = hello;
+  judge_.Join(Describe(hello), time_->Elapsed());
   changed_.NotifyAll();
   return spec_;
 }
@@ -78,11 +82,27 @@ void Coordinator::Take(const Record& record) {
   sink_(record);
 }
 
+void Coordinator::Hear(const Hello& hello, const Activity& activity) {
+  MutexLock lock(&mutex_);
+  judge_.Hear(Describe(hello), activity, time_->Elapsed());
+}
+
+std::vector<std::string> Coordinator::CheckLiveness() {
+  LivenessJudge::Findings findings;
+  {
+    MutexLock lock(&mutex_);
+    findings = judge_.Check(time_->Elapsed());
+  }
+  if (!findings.error.ok()) Abort(findings.error);
+  return findings.warnings;
+}
+
 void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
   const Key key(hello.member().role(), hello.member().rank());
   {
     MutexLock lock(&mutex_);
     processes_.at(key).left = true;
+    judge_.Leave(Describe(hello));
     changed_.NotifyAll();
     // A lost peer that a member tells of is a symptom, and who looks lost may itself be
     // a victim: the cause is heard within moments, from the lost one's own session or
@@ -97,6 +117,7 @@ void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
 void Coordinator::Lose(const Hello& hello, absl::string_view how) {
   {
     MutexLock lock(&mutex_);
+    judge_.Leave(Describe(hello));
     (void)WaitLocked([] { return false; }, kLossGrace);
   }
   Abort(PeerLostError(absl::StrCat(Describe(hello), " ", how)));
@@ -130,7 +151,8 @@ absl::Status Coordinator::WaitLocked(const std::function<bool()>& ready,
     if (expired) return absl::DeadlineExceededError("");
     expired = changed_.WaitUntil(&mutex_, deadline);
   }
-  return aborted_ ? aborts_.reason() : absl::OkStatus();
+  // Also where the reason is there already and aborted_ is about to follow.
+  return aborts_.reason();
 }
 
 absl::StatusOr<std::string> Coordinator::Get(const std::string& key,

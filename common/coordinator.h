@@ -10,13 +10,16 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/liveness.h"
 #include "common/mutex.h"
+#include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -32,15 +35,16 @@ std::string ToString(const Member& member);
 //      one, a stranger's job, or a rank outside the job is refused by name.
 //   2. FirstReasonWins: once aborted, the reason never changes, and every call, parked
 //      or to come, returns it.
-//   3. LossIsAbort: a member that goes without a goodbye, or with a failure, aborts the
-//      job with an error that names it.
+//   3. LossIsAbort: a member that goes without a goodbye, or with a failure, or is dead
+//   or
+//      stalled, aborts the job with an error that names it.
 class Coordinator {
  public:
   using RecordSink = std::function<void(const Record&)>;
 
   // `spec` is handed to everyone who joins. `sink` gets every record, one at a time, in
-  // the threads that bring them.
-  Coordinator(JobSpec spec, RecordSink sink);
+  // the threads that bring them. `time` outlives the coordinator.
+  Coordinator(JobSpec spec, const TimeSource* time, RecordSink sink);
 
   const std::string& job() const { return spec_.job(); }
 
@@ -48,6 +52,11 @@ class Coordinator {
   absl::StatusOr<JobSpec> Join(const Hello& hello);
   // From a member only.
   void Take(const Record& record);
+  // A member's heartbeat.
+  void Hear(const Hello& hello, const Activity& activity);
+  // Looks for members that are dead or stalled (common/liveness.h) and aborts the job
+  // where there is one; returns what to warn of. To be called a few times a second.
+  std::vector<std::string> CheckLiveness();
   // The member ends by itself, with its outcome. A failure aborts the job.
   void Leave(const Hello& hello, const absl::Status& outcome);
   // The member went without Leave. `how` continues "worker 1 (...) ".
@@ -92,6 +101,7 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobSpec spec_;
+  const TimeSource* const time_;
   const RecordSink sink_;
   AbortSource aborts_;
 
@@ -101,6 +111,7 @@ class Coordinator {
   Processes processes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<Key>> barriers_ ABSL_GUARDED_BY(mutex_);
+  LivenessJudge judge_ ABSL_GUARDED_BY(mutex_);
 
   Mutex sink_mutex_;  // Serialises sink_.
 };

@@ -3,6 +3,7 @@
 #define PSRING_COMMON_COORDINATOR_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -41,6 +42,10 @@ class CoordinatorClient {
   // have arrived or the job is aborted, as it is when a member or the coordinator dies.
   virtual absl::Status BarrierWithoutDeadline(const std::string& name) = 0;
 
+  // What heartbeats say of this process from now on; null: nothing. Called in a thread
+  // of the client, about once a second, and not any more when this has returned.
+  virtual void SetActivity(std::function<Activity()> activity) = 0;
+
   // Hands a record to the thread that sends it; does not block.
   virtual void Report(Record record) = 0;
 
@@ -49,7 +54,8 @@ class CoordinatorClient {
   // reports is the job's first error, which this returns where there is one.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
 
-  // Aborts when the coordinator says so, or is lost.
+  // Aborts when the coordinator says so, is lost, or has not been heard of for as long
+  // as makes a member dead (common/liveness.h).
   virtual AbortSource& aborts() = 0;
 };
 

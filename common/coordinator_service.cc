@@ -2,16 +2,22 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
+#include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace psring {
 namespace {
+
+// How often members are looked at; a fraction of the shortest verdict.
+constexpr absl::Duration kLivenessInterval = absl::Milliseconds(200);
 
 using SessionStream = grpc::ServerReaderWriter<SessionEvent, SessionRequest>;
 
@@ -32,16 +38,26 @@ class Service final : public CoordinatorService::Service {
     *welcome.mutable_welcome()->mutable_spec() = *spec;
     stream->Write(welcome);
 
-    // From here on only the abort's callback writes, until it is unregistered.
+    // From here on an abort may write from its own thread, until it is unregistered.
+    Mutex write_mutex;
+    const auto write = [&](const SessionEvent& event) {
+      MutexLock lock(&write_mutex);
+      stream->Write(event);
+    };
     AbortSource::Registration abort(&coordinator_->aborts(),
-                                    [stream](const absl::Status& reason) {
+                                    [&write](const absl::Status& reason) {
                                       SessionEvent event;
                                       *event.mutable_abort() = ToFailure(reason);
-                                      stream->Write(event);
+                                      write(event);
                                     });
+    SessionEvent echo;
+    echo.mutable_heartbeat();
     while (stream->Read(&request)) {
       if (request.has_record()) {
         coordinator_->Take(request.record());
+      } else if (request.has_heartbeat()) {
+        coordinator_->Hear(hello, request.heartbeat().activity());
+        write(echo);
       } else if (request.has_goodbye()) {
         // After an abort a member's outcome is an echo of it, and changes nothing.
         coordinator_->Leave(hello, request.goodbye().has_failure()
@@ -102,12 +118,21 @@ class Host final : public CoordinatorHost {
 
   ~Host() override {
     if (server_ == nullptr) return;
+    {
+      MutexLock lock(&mutex_);
+      stop_ = true;
+      stopped_.NotifyAll();
+    }
+    watch_.join();
     // Whatever still waits is told, so that no handler outlives this object.
     coordinator_->Abort(PeerLostError("the coordinator ended"));
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }
 
   absl::Status Listen(const std::string& address) {
+    // For the life of the process, as in common/member_process.cc; here, because whoever
+    // hosts the coordinator may have to block signals before any thread is started.
+    grpc_init();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
@@ -118,16 +143,36 @@ class Host final : public CoordinatorHost {
           "the coordinator cannot listen on ", address,
           ": the address is not this machine's, or its port is taken or not allowed"));
     }
+    watch_ = std::thread([this] { WatchLiveness(); });
     return absl::OkStatus();
   }
 
   int port() const override { return port_; }
 
  private:
+  void WatchLiveness() {
+    MutexLock lock(&mutex_);
+    while (!stop_) {
+      mutex_.Unlock();
+      for (const std::string& warning : coordinator_->CheckLiveness()) {
+        LOG(WARNING) << warning;
+      }
+      mutex_.Lock();
+      const auto next = SteadyDeadline(kLivenessInterval);
+      bool expired = false;
+      while (!stop_ && !expired) expired = stopped_.WaitUntil(&mutex_, next);
+    }
+  }
+
   Coordinator* const coordinator_;
   Service service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+
+  Mutex mutex_;
+  CondVar stopped_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread watch_;
 };
 
 }  // namespace

@@ -39,9 +39,16 @@ Hello MakeHello(Role role, int rank) {
   return hello;
 }
 
+class FakeTime final : public TimeSource {
+ public:
+  absl::Duration Elapsed() const override { return now; }
+  absl::Duration now;
+};
+
 class CoordinatorTest : public testing::Test {
  protected:
-  Coordinator coordinator_{MakeSpec(2, 1),
+  FakeTime time_;
+  Coordinator coordinator_{MakeSpec(2, 1), &time_,
                            [this](const Record& record) { records_.push_back(record); }};
   std::vector<Record> records_;
 };
@@ -83,6 +90,24 @@ TEST_F(CoordinatorTest, LossIsAbort) {
               StatusIs(StatusCode::kUnavailable,
                        HasSubstr("worker 1 (process 101 on host1) was lost")));
   EXPECT_EQ(ExitCodeOf(coordinator_.status()), ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, SilenceIsAbortAndHeartbeatsKeepItAway) {
+  const Hello hello = MakeHello(WORKER, 1);
+  ASSERT_OK(coordinator_.Join(hello));
+  for (int second = 0; second < 100; ++second) {
+    time_.now += absl::Seconds(1);
+    coordinator_.Hear(hello, Activity());
+    EXPECT_TRUE(coordinator_.CheckLiveness().empty());
+    ASSERT_OK(coordinator_.status());
+  }
+  for (int second = 0; second < 10; ++second) {
+    time_.now += absl::Seconds(1);
+    EXPECT_TRUE(coordinator_.CheckLiveness().empty());
+  }
+  EXPECT_THAT(coordinator_.status(),
+              StatusIs(StatusCode::kUnavailable,
+                       HasSubstr("worker 1 (process 101 on host1) is dead")));
 }
 
 TEST_F(CoordinatorTest, AMembersFailureAbortsWithItsName) {

@@ -111,7 +111,8 @@ class ArmRun {
         options_(options),
         children_(children),
         progress_(progress),
-        coordinator_(spec, [this](const Record& record) { intake_.Add(record); }) {}
+        coordinator_(spec, &time_,
+                     [this](const Record& record) { intake_.Add(record); }) {}
 
   absl::StatusOr<ArmRecords> Run() {
     ASSIGN_OR_RETURN(host_, CoordinatorHost::Start(options_.listen, &coordinator_));

@@ -24,7 +24,6 @@
 #include "experiments/result_table.h"
 #include "experiments/run_folder.h"
 #include "experiments/summary.h"
-#include "grpc/grpc.h"
 #include "worker/data_set.h"
 #include "worker/mlp.h"
 
@@ -76,6 +75,10 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
     absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
                           slow.rank(), slow.factor());
   }
+  for (const StallWorker& stall : experiment.inject().stall_worker()) {
+    absl::StrAppendFormat(&text, "injected: worker %d gets stuck in step %d\n",
+                          stall.rank(), stall.step());
+  }
   int64_t most = 0;
   for (const JobSpec& spec : specs) {
     most = std::max<int64_t>(most, spec.workers() + spec.servers());
@@ -94,9 +97,6 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
 absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& options,
                      const RunFolder& folder, std::vector<ArmResult>* results) {
   ChildProcesses children;
-  // For the life of the process, as in common/member_process.cc; not earlier, or its
-  // threads would take the signals that `children` waits for.
-  grpc_init();
   ProgressDisplay progress(&std::cerr, StderrColumns);
   for (const JobSpec& spec : specs) {
     ArmRunOptions run;

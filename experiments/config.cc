@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
@@ -45,6 +46,11 @@ void FillDefaults(Experiment* experiment) {
   if (buckets->first_cap_bytes() == 0) {
     buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
   }
+  Liveness* liveness = experiment->mutable_liveness();
+  const LivenessSettings settings = SettingsOf(*liveness);
+  liveness->set_heartbeat_seconds(absl::ToDoubleSeconds(settings.heartbeat));
+  liveness->set_dead_seconds(absl::ToDoubleSeconds(settings.dead));
+  liveness->set_stall_seconds(absl::ToDoubleSeconds(settings.stall));
   for (Arm& arm : *experiment->mutable_arms()) {
     if (arm.has_parameter_server()) arm.mutable_parameter_server()->mutable_sync();
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
 
 namespace psring {
@@ -40,6 +41,7 @@ class Checker {
     RETURN_IF_ERROR(CheckTraining());
     RETURN_IF_ERROR(CheckCluster());
     RETURN_IF_ERROR(CheckBuckets());
+    RETURN_IF_ERROR(CheckLiveness());
     if (!OnFailure_IsValid(experiment_.on_failure())) {
       return Wrong("on_failure", absl::StrCat("is ", int{experiment_.on_failure()}),
                    ValueNames(*OnFailure_descriptor()));
@@ -172,6 +174,27 @@ class Checker {
     return check("buckets.first_cap_bytes", experiment_.buckets().first_cap_bytes());
   }
 
+  absl::Status CheckLiveness() const {
+    const Liveness& liveness = experiment_.liveness();
+    const auto check = [this](const std::string& path, double seconds) {
+      if (!origins_.Has(path) || (seconds > 0 && std::isfinite(seconds))) {
+        return absl::OkStatus();
+      }
+      return WrongOrMissing(path, seconds, "a finite number above 0");
+    };
+    RETURN_IF_ERROR(check("liveness.heartbeat_seconds", liveness.heartbeat_seconds()));
+    RETURN_IF_ERROR(check("liveness.dead_seconds", liveness.dead_seconds()));
+    RETURN_IF_ERROR(check("liveness.stall_seconds", liveness.stall_seconds()));
+    const LivenessSettings settings = SettingsOf(liveness);
+    if (settings.dead <= 2 * settings.heartbeat) {
+      return Wrong("liveness.dead_seconds",
+                   absl::StrCat("is ", absl::ToDoubleSeconds(settings.dead)),
+                   absl::StrCat("more than two heartbeats, ",
+                                absl::ToDoubleSeconds(2 * settings.heartbeat)));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckArms() const {
     if (experiment_.arms().empty()) {
       return Missing("arms", "one or more arms { }, each with a name and a mode");
@@ -251,23 +274,34 @@ class Checker {
       if (!arm.has_local()) ranks = ranks == 0 ? workers : std::min(ranks, workers);
     }
     if (ranks == 0) ranks = 1;
-    std::set<int64_t> slow;
+    std::set<int64_t> slow, stalled;
     for (int i = 0; i < experiment_.inject().slow_worker_size(); ++i) {
       const SlowWorker& worker = experiment_.inject().slow_worker(i);
       const std::string path = absl::StrCat("inject.slow_worker[", i, "]");
-      if (worker.rank() < 0 || worker.rank() >= ranks) {
-        return Wrong(path + ".rank", absl::StrCat("is ", worker.rank()),
-                     absl::StrCat("0 to ", ranks - 1, ", the ranks that all arms have"));
-      }
-      if (!slow.insert(worker.rank()).second) {
-        return Wrong(path + ".rank",
-                     absl::StrCat("rank ", worker.rank(), " is slowed down twice"),
-                     "each rank once");
-      }
+      RETURN_IF_ERROR(CheckInjectedRank(path, worker.rank(), ranks, &slow));
       if (!(worker.factor() >= 1 && std::isfinite(worker.factor()))) {
         return WrongOrMissing(path + ".factor", worker.factor(),
                               "a finite number of at least 1");
       }
+    }
+    for (int i = 0; i < experiment_.inject().stall_worker_size(); ++i) {
+      const StallWorker& worker = experiment_.inject().stall_worker(i);
+      const std::string path = absl::StrCat("inject.stall_worker[", i, "]");
+      RETURN_IF_ERROR(CheckInjectedRank(path, worker.rank(), ranks, &stalled));
+      RETURN_IF_ERROR(CheckAtLeast(path + ".step", worker.step(), 0));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInjectedRank(const std::string& path, int64_t rank, int64_t ranks,
+                                 std::set<int64_t>* seen) const {
+    if (rank < 0 || rank >= ranks) {
+      return Wrong(path + ".rank", absl::StrCat("is ", rank),
+                   absl::StrCat("0 to ", ranks - 1, ", the ranks that all arms have"));
+    }
+    if (!seen->insert(rank).second) {
+      return Wrong(path + ".rank", absl::StrCat("rank ", rank, " is named twice"),
+                   "each rank once");
     }
     return absl::OkStatus();
   }

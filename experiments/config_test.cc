@@ -199,6 +199,12 @@ TEST(LoadExperimentTest, Refuses) {
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
+      {{"liveness.stall_seconds=-1"},
+       "liveness.stall_seconds: is -1; allowed: a finite number above 0"},
+      {{"liveness.dead_seconds=nan"},
+       "liveness.dead_seconds: is nan; allowed: a finite number above 0"},
+      {{"liveness.dead_seconds=2"},
+       "liveness.dead_seconds: is 2; allowed: more than two heartbeats, 2"},
       {{"inject.slow_worker=[{rank: 2 factor: 2}]"},
        "inject.slow_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms have"},
       {{"arms[1].cluster.workers=1", "inject.slow_worker=[{rank: 1 factor: 2}]"},
@@ -207,8 +213,13 @@ TEST(LoadExperimentTest, Refuses) {
        "inject.slow_worker[0].rank: is -1; allowed: 0 to 1, the ranks that all arms "
        "have"},
       {{"inject.slow_worker=[{rank: 1 factor: 2}, {rank: 1 factor: 3}]"},
-       "inject.slow_worker[1].rank: rank 1 is slowed down twice; allowed: each rank "
+       "inject.slow_worker[1].rank: rank 1 is named twice; allowed: each rank "
        "once"},
+      {{"inject.stall_worker=[{rank: 2 step: 1}]"},
+       "inject.stall_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms "
+       "have"},
+      {{"inject.stall_worker=[{rank: 1 step: -1}]"},
+       "inject.stall_worker[0].step: is -1; allowed: at least 0"},
       {{"inject.slow_worker=[{rank: 1 factor: 0.5}]"},
        "inject.slow_worker[0].factor: is 0.5; allowed: a finite number of at least 1"},
       {{"inject.slow_worker=[{rank: 1}]"},

@@ -129,8 +129,17 @@ void RingExchange::SumLaunchedBuckets() {
 absl::Status RingExchange::AwaitSummed(size_t buckets) {
   MutexLock lock(&mutex_);
   // Ends without a deadline of its own: Sum has one, and Abort wakes both.
+  awaited_ = static_cast<int>(buckets) - 1;
   while (status_.ok() ? summed_ < buckets : summing_) changed_.Wait(&mutex_);
+  awaited_ = -1;
   return status_;
+}
+
+std::string RingExchange::Awaited() const {
+  MutexLock lock(&mutex_);
+  if (awaited_ < 0 || transport_ == nullptr) return "";
+  return absl::StrCat("bucket ", awaited_, " of ", transport_->left(), " and ",
+                      transport_->right());
 }
 
 absl::Status RingExchange::CheckStep(int64_t step) const {

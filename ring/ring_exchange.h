@@ -46,6 +46,7 @@ class RingExchange final : public GradientExchange {
   absl::StatusOr<StepReport> Finish(int64_t step) override;
   void Abort(absl::Status reason) override;
   ExchangeTraffic traffic() const override { return counters_.totals(); }
+  std::string Awaited() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What crossed the sockets, headers included; nothing with one rank. Any thread.
   WireBytes wire() const { return transport_ ? transport_->wire() : WireBytes{}; }
@@ -85,6 +86,7 @@ class RingExchange final : public GradientExchange {
   std::deque<Launched> queue_ ABSL_GUARDED_BY(mutex_);
   bool summing_ ABSL_GUARDED_BY(mutex_) = false;  // A bucket is being summed.
   size_t summed_ ABSL_GUARDED_BY(mutex_) = 0;     // Buckets of this step.
+  int awaited_ ABSL_GUARDED_BY(mutex_) = -1;  // Bucket that Finish waits for; -1: none.
 
   std::thread thread_;  // Runs from Bind on.
 };

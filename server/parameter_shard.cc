@@ -1,6 +1,7 @@
 #include "server/parameter_shard.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,18 @@ class ParameterShard::SlotState {
   PullTicket Pull(const PullInfo& pull, CopyAnswer copy, Done done);
   void CancelPull(int64_t id);
   void Abort(const absl::Status& reason);
+  // Whom parked pulls wait for; empty without any.
+  std::string Awaited() const {
+    MutexLock lock(&mutex_);
+    if (parked_.empty()) return "";
+    if (!initialized_) return absl::StrCat("worker 0 to initialize slot ", slot_.index);
+    return absl::StrCat("the push of step ", version_, " to slot ", slot_.index,
+                        " by worker ", absl::StrJoin(clocks_.Missing(version_), ", "));
+  }
+  int64_t version() const {
+    MutexLock lock(&mutex_);
+    return version_;
+  }
   int64_t parked_pulls() const {
     MutexLock lock(&mutex_);
     return static_cast<int64_t>(parked_.size());
@@ -292,6 +305,19 @@ void ParameterShard::Abort(const absl::Status& reason) {
     first = abort_reason_;
   }
   for (const auto& [index, state] : slots_) state->Abort(first);
+}
+
+std::string ParameterShard::Awaited() const {
+  for (const auto& [index, state] : slots_) {
+    if (std::string awaited = state->Awaited(); !awaited.empty()) return awaited;
+  }
+  return "";
+}
+
+int64_t ParameterShard::first_version() const {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const auto& [index, state] : slots_) first = std::min(first, state->version());
+  return slots_.empty() ? 0 : first;
 }
 
 int64_t ParameterShard::parked_pulls() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -111,6 +112,11 @@ class ParameterShard {
   void Abort(const absl::Status& reason);
 
   int64_t parked_pulls() const;
+  // What the parked pulls of one slot wait for, for messages: "the push of step 7 to slot
+  // 3 by worker 1"; empty where none is parked.
+  std::string Awaited() const;
+  // The lowest version of a slot here; 0 without slots.
+  int64_t first_version() const;
   // Payload that came in (accepted or ignored) and that answers took out. Initialize and
   // the pulls for step 0 are the first distribution.
   ExchangeTraffic traffic() const { return traffic_.totals(); }

@@ -244,6 +244,62 @@ TEST_F(EndToEndTest, CtrlCEndsEverythingWithItsSignalsExitCode) {
   }
 }
 
+// Connections of a stopped process stand: only its silence tells.
+TEST_F(EndToEndTest, AFrozenWorkerIsDeadAndNamed) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "ring", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const pid_t victim = Find(psring->pid(), "worker", 1);
+  kill(victim, SIGSTOP);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+  EXPECT_THAT(psring->err(), AllOf(HasSubstr(absl::StrCat("worker 1 (process ", victim)),
+                                   HasSubstr("is dead: it has not been heard of for 3s"),
+                                   HasSubstr("last seen at ")));
+}
+
+TEST_F(EndToEndTest, AFrozenServerIsDeadAndNamed) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "servers", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  kill(Find(psring->pid(), "parameter_server", 0), SIGSTOP);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+  EXPECT_THAT(psring->err(), AllOf(HasSubstr("server 0 (process"), HasSubstr("is dead")));
+}
+
+TEST_F(EndToEndTest, AFrozenCoordinatorEndsItsMembers) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "servers", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
+  psring->Signal(SIGSTOP);
+  for (const ChildProcess& child : children) {
+    EXPECT_TRUE(WaitForEnd(child.pid, kPatience)) << child.pid;
+  }
+  // Whoever notices first is taken for lost by the next, who cannot ask either.
+  for (const char* process : {"worker-0", "worker-1", "server-0", "server-1"}) {
+    std::ifstream log(Path(absl::StrCat("out/logs/servers/", process, ".log")));
+    const std::string text(std::istreambuf_iterator<char>(log), {});
+    EXPECT_THAT(text, HasSubstr("the coordinator at ")) << process;
+  }
+}
+
+// Alive, but stuck: heartbeats come, progress does not.
+TEST_F(EndToEndTest, AStalledWorkerIsNamedWithWhomItHoldsUp) {
+  for (const char* arm : {"ring", "servers"}) {
+    const auto psring = Start("run", Config(kEndless),
+                              {"--arm", arm, "--set", "liveness.stall_seconds=4", "--set",
+                               "inject.stall_worker=[{rank: 1 step: 3}]"});
+    EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+    EXPECT_THAT(psring->err(),
+                AllOf(HasSubstr("injected: worker 1 gets stuck in step 3"),
+                      HasSubstr("worker 1 (process"),
+                      HasSubstr("has made no progress for 2s (step 3, forward);"),
+                      HasSubstr("(step 3, forward) is stalled: no progress for 4s"),
+                      HasSubstr("held up: "), HasSubstr("worker 0 (process")));
+    fs::remove_all(Path("out"));
+  }
+}
+
 // Bad input is one line on stderr and exit code 2, and leaves no folder behind.
 class BadInputTest : public EndToEndTest {
  protected:

@@ -30,6 +30,7 @@ class LocalExchange final : public GradientExchange {
   absl::StatusOr<StepReport> Finish(int64_t step) override;
   void Abort(absl::Status reason) override;
   ExchangeTraffic traffic() const override { return {}; }
+  std::string Awaited() const override { return ""; }
 
  private:
   absl::Status aborted();

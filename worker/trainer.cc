@@ -20,6 +20,7 @@ absl::Status Trainer::Run() {
   // A step lasts until the next one starts, so that nothing falls between two.
   absl::Duration start = parts_.time->Elapsed();
   for (int64_t step = 0; step < options_.steps; ++step) {
+    step_.store(step, std::memory_order_relaxed);
     StepRecord record;
     record.set_rank(options_.rank);
     record.set_step(step);
@@ -43,17 +44,21 @@ absl::Status Trainer::Step(int64_t step, StepRecord* record) {
     return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
   };
 
+  Enter("data");
   Prepare(step);
   record->set_data_ns(lap());
 
+  Enter("forward");
   parts_.slowdown->Start();
   ASSIGN_OR_RETURN(const double loss, parts_.model->Forward(batch_));
   record->set_loss(loss);
   record->set_forward_ns(lap());
 
+  Enter("backward");
   RETURN_IF_ERROR(BackwardAndLaunch(step));
   record->set_backward_ns(lap());
 
+  Enter(TrainingProgress::kWaiting);
   ASSIGN_OR_RETURN(const StepReport report, parts_.exchange->Finish(step));
   const int64_t optimizer_ns = absl::ToInt64Nanoseconds(report.optimizer);
   record->set_optimizer_ns(optimizer_ns);
@@ -63,6 +68,17 @@ absl::Status Trainer::Step(int64_t step, StepRecord* record) {
   record->set_payload_out(traffic.payload_out);
   record->set_payload_in(traffic.payload_in);
   return absl::OkStatus();
+}
+
+void Trainer::Enter(const char* phase) {
+  phase_.store(phase, std::memory_order_relaxed);
+  advances_.fetch_add(1, std::memory_order_relaxed);
+}
+
+TrainingProgress Trainer::progress() const {
+  return {.step = step_.load(std::memory_order_relaxed),
+          .phase = phase_.load(std::memory_order_relaxed),
+          .advances = advances_.load(std::memory_order_relaxed)};
 }
 
 void Trainer::Prepare(int64_t step) {
@@ -82,6 +98,7 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
   size_t next = 0;
   absl::Status launched;
   RETURN_IF_ERROR(parts_.model->Backward([&](int tensor) {
+    advances_.fetch_add(1, std::memory_order_relaxed);
     parts_.slowdown->Stretch();
     --unready_[parts_.buckets->bucket_of_tensor[tensor]];
     while (launched.ok() && next < buckets.size() && unready_[next] == 0) {
@@ -98,6 +115,7 @@ bool Trainer::Due(int64_t completed, int64_t interval) const {
 }
 
 void Trainer::Inspect(int64_t completed, StepRecord* record) {
+  Enter("checking");
   if (Due(completed, options_.digest_interval)) {
     record->set_parameter_digest(Digest(parts_.parameters.host()));
   }

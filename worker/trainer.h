@@ -2,6 +2,7 @@
 #ifndef PSRING_WORKER_TRAINER_H_
 #define PSRING_WORKER_TRAINER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -24,6 +25,16 @@ namespace psring {
 struct Snapshot {
   int64_t step = 0;
   std::vector<float> parameters;
+};
+
+// Where a training is.
+struct TrainingProgress {
+  int64_t step = 0;
+  const char* phase = "starting";  // "data", "forward", "backward", "waiting"...
+  uint64_t advances = 0;           // Grows with each phase and each gradient.
+
+  bool waiting() const { return phase == kWaiting; }
+  static constexpr const char* kWaiting = "waiting";
 };
 
 // One worker's training. Everything pointed to outlives it. One thread.
@@ -59,6 +70,9 @@ class Trainer {
   // recorded and no error: divergence is a result.
   absl::Status Run();
 
+  // Any thread, at any time.
+  TrainingProgress progress() const;
+
   // After Run; leaves none behind.
   std::vector<Snapshot> TakeSnapshots() { return std::move(snapshots_); }
 
@@ -69,6 +83,7 @@ class Trainer {
   absl::Status BackwardAndLaunch(int64_t step);
   // Digest and snapshot, where due after `completed` steps.
   void Inspect(int64_t completed, StepRecord* record);
+  void Enter(const char* phase);
   bool Due(int64_t completed, int64_t interval) const;
 
   const Options options_;
@@ -78,6 +93,9 @@ class Trainer {
   DeviceBuffer features_;
   std::vector<int32_t> labels_;
   Batch batch_;
+  std::atomic<int64_t> step_{0};
+  std::atomic<const char*> phase_{"starting"};
+  std::atomic<uint64_t> advances_{0};
   std::vector<int> unready_;  // Per bucket: tensors whose gradient is not final yet.
   std::vector<Snapshot> snapshots_;
 };

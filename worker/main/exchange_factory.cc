@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_schedule.h"
@@ -16,6 +17,11 @@
 namespace psring {
 namespace {
 
+// An exchange waits a little longer than the coordinator takes to find out who is stalled
+// and to say so everywhere, and longer than servers wait, who know whom they wait for:
+// its own error is for when those fail.
+constexpr absl::Duration kPatience = absl::Seconds(10);
+
 using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
 
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
@@ -26,6 +32,8 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
     options.job = client.spec().job();
     options.rank = rank;
     options.server = server;
+    options.stall_timeout =
+        SettingsOf(client.spec().experiment().liveness()).stall + kPatience;
     ASSIGN_OR_RETURN(options.address,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
@@ -55,6 +63,7 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
   }
   RingOptions options;
   options.job_fingerprint = fingerprint;
+  options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
   return std::make_unique<RingExchange>(rank, ranks, plan.buckets,
                                         spec.experiment().training().optimizer(),
                                         std::move(transport), options);
