@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/step_constants.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -40,6 +42,11 @@ class CoordinatorClient {
   // The same without a limit, for the end of work of unknown length: it ends when all
   // have arrived or the job is aborted, as it is when a member or the coordinator dies.
   virtual absl::Status BarrierWithoutDeadline(const std::string& name) = 0;
+
+  // The optimizer's constants of so many steps from `first_step` on, as in Coordinator:
+  // what FetchedStepConstants fetches. Blocks for 10 s at most.
+  virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                                 int64_t count) = 0;
 
   // Hands a record to the thread that sends it; does not block.
   virtual void Report(Record record) = 0;
