@@ -1,11 +1,12 @@
 #include "common/coordinator.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
+#include "common/schedule.h"
 
 namespace psring {
 namespace {
@@ -181,6 +182,25 @@ absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
   return RendezvousTimeoutError(absl::StrCat(
       ToString(member), " waited ", absl::FormatDuration(timeout), " at barrier \"", name,
       "\" for ", NamesLocked([&](const Key& key) { return entered.contains(key); })));
+}
+
+absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(int64_t first_step,
+                                                                    int64_t count) const {
+  if (absl::Status status = aborts_.reason(); !status.ok()) return status;
+  if (first_step < 0 || first_step >= spec_.steps() || count < 1 ||
+      count > kMostScheduleSteps) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schedule of ", count, " steps from step ", first_step,
+        " was asked for; the job has ", spec_.steps(),
+        " steps, and one call returns 1 to ", kMostScheduleSteps, " of them"));
+  }
+  std::vector<StepConstants> constants;
+  const int64_t end = first_step + std::min(count, spec_.steps() - first_step);
+  for (int64_t step = first_step; step < end; ++step) {
+    constants.push_back(
+        StepConstantsAt(spec_.experiment().training().optimizer(), spec_.steps(), step));
+  }
+  return constants;
 }
 
 void Coordinator::Abort(const absl::Status& reason) {

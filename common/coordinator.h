@@ -19,13 +19,17 @@
 #include "common/abort_source.h"
 #include "common/liveness.h"
 #include "common/mutex.h"
+#include "common/step_constants.h"
 #include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
 
 // Raised whenever two builds could no longer work together.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
+
+// The most steps that one call of GetSchedule may ask for.
+inline constexpr int64_t kMostScheduleSteps = 1 << 16;
 
 // "worker 1", "server 0".
 std::string ToString(const Member& member);
@@ -70,6 +74,12 @@ class Coordinator {
   // (exit code 4) names those who have not.
   absl::Status Barrier(const std::string& name, const Member& member,
                        absl::Duration timeout);
+
+  // The optimizer's constants of so many steps from `first_step` on, fewer where the job
+  // ends before. InvalidArgument: the job has no such step, or the count is below 1 or
+  // above kMostScheduleSteps.
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                         int64_t count) const;
 
   // Ends the job everywhere. The first reason counts.
   void Abort(const absl::Status& reason);

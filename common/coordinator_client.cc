@@ -134,6 +134,31 @@ class Client final : public CoordinatorClient {
     return status;
   }
 
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                         int64_t count) override {
+    ScheduleRequest request;
+    request.set_job(options_.job);
+    request.set_first_step(first_step);
+    request.set_count(count);
+    ScheduleResponse response;
+    RETURN_IF_ERROR(Call(absl::ZeroDuration(), [&](grpc::ClientContext* context) {
+      return stub_->GetSchedule(context, request, &response);
+    }));
+    const int steps = response.learning_rate_size();
+    if (response.adam_step_size_size() != steps ||
+        response.adam_root_scale_size() != steps) {
+      return absl::InternalError(
+          "the coordinator's schedule has lists of unequal length");
+    }
+    std::vector<StepConstants> schedule;
+    for (int i = 0; i < steps; ++i) {
+      schedule.push_back({.learning_rate = response.learning_rate(i),
+                          .adam_step_size = response.adam_step_size(i),
+                          .adam_root_scale = response.adam_root_scale(i)});
+    }
+    return schedule;
+  }
+
   void Report(Record record) override {
     MutexLock lock(&mutex_);
     records_.push_back(std::move(record));

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/step_constants.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -45,6 +47,11 @@ class CoordinatorClient {
   // What heartbeats say of this process from now on; null: nothing. Called in a thread
   // of the client, about once a second, and not any more when this has returned.
   virtual void SetActivity(std::function<Activity()> activity) = 0;
+
+  // The optimizer's constants of so many steps from `first_step` on, as in Coordinator:
+  // what FetchedStepConstants fetches. Blocks for 10 s at most.
+  virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                                 int64_t count) = 0;
 
   // Hands a record to the thread that sends it; does not block.
   virtual void Report(Record record) = 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
@@ -98,6 +99,22 @@ class Service final : public CoordinatorService::Service {
     }
     return ToGrpc(coordinator_->Barrier(request->name(), request->member(),
                                         absl::Milliseconds(request->timeout_ms())));
+  }
+
+  grpc::Status GetSchedule(grpc::ServerContext*, const ScheduleRequest* request,
+                           ScheduleResponse* response) override {
+    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    const absl::StatusOr<std::vector<StepConstants>> schedule =
+        coordinator_->GetSchedule(request->first_step(), request->count());
+    if (!schedule.ok()) return ToGrpc(schedule.status());
+    for (const StepConstants& constants : *schedule) {
+      response->add_learning_rate(constants.learning_rate);
+      response->add_adam_step_size(constants.adam_step_size);
+      response->add_adam_root_scale(constants.adam_root_scale);
+    }
+    return grpc::Status::OK;
   }
 
  private:

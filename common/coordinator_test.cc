@@ -2,9 +2,11 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/errors.h"
+#include "common/schedule.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 
@@ -173,6 +175,33 @@ TEST_F(CoordinatorTest, BarrierRunsOutAndNamesWhoIsMissing) {
   // Entering again is not entering twice.
   EXPECT_THAT(coordinator_.Barrier("start", MakeHello(WORKER, 1).member(), kShort),
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("worker 0, server 0")));
+}
+
+TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
+  JobSpec spec = MakeSpec(2, 1);
+  spec.set_steps(10);
+  Optimizer& optimizer =
+      *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
+  optimizer.mutable_adam()->set_learning_rate(0.5f);
+  optimizer.mutable_adam()->set_beta1(0.9f);
+  optimizer.mutable_schedule()->mutable_cosine();
+  Coordinator coordinator(spec, [](const Record&) {});
+  ASSERT_OK_AND_ASSIGN(const auto schedule, coordinator.GetSchedule(7, 100));
+  ASSERT_EQ(schedule.size(), 3);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(schedule[i], StepConstantsAt(optimizer, 10, 7 + i));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto one, coordinator.GetSchedule(0, 1));
+  EXPECT_EQ(one, std::vector<StepConstants>{StepConstantsAt(optimizer, 10, 0)});
+  for (const auto& [first_step, count] : std::vector<std::pair<int64_t, int64_t>>{
+           {-1, 1}, {10, 1}, {0, 0}, {0, -1}, {0, kMostScheduleSteps + 1}}) {
+    EXPECT_THAT(
+        coordinator.GetSchedule(first_step, count),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr("the job has 10 steps")));
+  }
+  coordinator.Abort(PeerLostError("over"));
+  EXPECT_THAT(coordinator.GetSchedule(0, 1),
+              StatusIs(StatusCode::kUnavailable, testing::Eq("over")));
 }
 
 TEST_F(CoordinatorTest, AbortFreesWhoIsParked) {

@@ -19,6 +19,7 @@
 #include "experiments/child_processes.h"
 #include "experiments/config.h"
 #include "experiments/environment.h"
+#include "experiments/optimizer_config.h"
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
 #include "experiments/result_table.h"
@@ -66,11 +67,10 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
                          const std::string& folder) {
   const Training& training = experiment.training();
   std::string text = absl::StrFormat(
-      "%s: global batch %d, gradients reduced to their mean, learning rate %.6g, seed "
-      "%d; "
-      "results in %s\n",
-      experiment.name(), training.global_batch(),
-      training.optimizer().sgd().learning_rate(), training.seed(), folder);
+      "%s: global batch %d, gradients reduced to their mean, %s, seed %d; results in "
+      "%s\n",
+      experiment.name(), training.global_batch(), DescribeOptimizer(training.optimizer()),
+      training.seed(), folder);
   for (const SlowWorker& slow : experiment.inject().slow_worker()) {
     absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
                           slow.rank(), slow.factor());

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
+#include "experiments/optimizer_config.h"
 #include "google/protobuf/text_format.h"
 #include "worker/data_set.h"
 
@@ -41,6 +42,7 @@ void FillDefaults(Experiment* experiment) {
   if (fashion_mnist->directory().empty()) {
     fashion_mnist->set_directory(kFashionMnistDirectory);
   }
+  FillOptimizerDefaults(experiment->mutable_training()->mutable_optimizer());
   Buckets* buckets = experiment->mutable_buckets();
   if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
   if (buckets->first_cap_bytes() == 0) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "experiments/optimizer_config.h"
 
 namespace psring {
 namespace {
@@ -109,7 +110,7 @@ class Checker {
       return WrongOrMissing("training.global_batch",
                             static_cast<double>(training.global_batch()), "at least 1");
     }
-    RETURN_IF_ERROR(CheckOptimizer());
+    RETURN_IF_ERROR(CheckOptimizer(training.optimizer(), origins_));
     RETURN_IF_ERROR(
         CheckAtLeast("training.evaluation_interval", training.evaluation_interval(), 0));
     RETURN_IF_ERROR(
@@ -117,29 +118,6 @@ class Checker {
     const double target = training.target_accuracy();
     if (!(target >= 0 && target <= 1)) {
       return Wrong("training.target_accuracy", absl::StrCat("is ", target), "0 to 1");
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckOptimizer() const {
-    const Optimizer& optimizer = experiment_.training().optimizer();
-    if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
-      return Missing("training.optimizer", Members(optimizer, "kind"));
-    }
-    // Written so that not-a-number fails each of them.
-    const Sgd& sgd = optimizer.sgd();
-    const std::string path = "training.optimizer.sgd.";
-    if (!(sgd.learning_rate() > 0 && std::isfinite(sgd.learning_rate()))) {
-      return WrongOrMissing(path + "learning_rate", sgd.learning_rate(),
-                            "a finite number above 0");
-    }
-    if (!(sgd.momentum() >= 0 && sgd.momentum() < 1)) {
-      return Wrong(path + "momentum", absl::StrCat("is ", sgd.momentum()),
-                   "at least 0 and below 1");
-    }
-    if (!(sgd.weight_decay() >= 0 && std::isfinite(sgd.weight_decay()))) {
-      return Wrong(path + "weight_decay", absl::StrCat("is ", sgd.weight_decay()),
-                   "a finite number of at least 0");
     }
     return absl::OkStatus();
   }

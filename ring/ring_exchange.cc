@@ -12,9 +12,11 @@ namespace psring {
 
 RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
                            const Optimizer& optimizer,
+                           std::shared_ptr<StepConstantsSource> constants,
                            std::unique_ptr<Transport> transport, RingOptions options)
     : plan_(std::move(plan)),
       mean_factor_(MeanFactor(ranks)),
+      constants_(std::move(constants)),
       transport_(std::move(transport)),
       all_reduce_(rank, ranks, transport_.get(), &counters_, options) {
   for (const Bucket& bucket : plan_.buckets) {
@@ -77,6 +79,11 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
         absl::StrCat("step ", step, " is to be finished after ", launched_, " of ",
                      plan_.buckets.size(), " buckets were launched"));
   }
+  const absl::StatusOr<StepConstants> constants = constants_->At(step);
+  if (!constants.ok()) {
+    Abort(constants.status());
+    return AwaitSummed(0);  // The buffers are let go of first.
+  }
   StepReport report = {.next_step = step + 1};
   const RealTime clock;
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
@@ -85,7 +92,7 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
     const Range range = plan_.buckets[i].range;
     const std::span<float> gradient = gradients_.Slice(range).host();
     ScaleInPlace(gradient, mean_factor_);
-    optimizers_[i].Apply(0, parameters_.Slice(range).host(), gradient);
+    optimizers_[i].Apply(*constants, 0, parameters_.Slice(range).host(), gradient);
     report.optimizer += clock.Elapsed() - start;
   }
   step_ = step + 1;

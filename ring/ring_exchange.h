@@ -18,6 +18,7 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
+#include "common/step_constants.h"
 #include "proto/experiment.pb.h"
 #include "ring/ring_all_reduce.h"
 #include "ring/transport.h"
@@ -35,8 +36,10 @@ namespace psring {
 // caller's again. Destroying it aborts the transport and joins the thread.
 class RingExchange final : public GradientExchange {
  public:
-  // `transport` is this rank's of `ranks`, and null only for ranks == 1.
+  // `constants` are the optimizer's, the same on every rank. `transport` is this rank's
+  // of `ranks`, and null only for ranks == 1.
   RingExchange(int rank, int ranks, BucketPlan plan, const Optimizer& optimizer,
+               std::shared_ptr<StepConstantsSource> constants,
                std::unique_ptr<Transport> transport, RingOptions options);
   ~RingExchange() override;
 
@@ -67,6 +70,7 @@ class RingExchange final : public GradientExchange {
 
   const BucketPlan plan_;
   const float mean_factor_;
+  const std::shared_ptr<StepConstantsSource> constants_;
   LinkCounters counters_;
   const std::unique_ptr<Transport> transport_;
 

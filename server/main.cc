@@ -57,6 +57,7 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
   options.workers = spec.workers();
   options.order = spec.arm().parameter_server().sync().order();
   options.optimizer = spec.experiment().training().optimizer();
+  options.constants = StepConstantsOf(client);
   const auto shard = std::make_shared<ParameterShard>(std::move(options),
                                                       std::make_unique<SyncPolicy>());
   const AbortSource::Registration abort(

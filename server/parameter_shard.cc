@@ -34,6 +34,7 @@ class ParameterShard::SlotState {
         traffic_(traffic),
         fold_(options.order, slot.range, options.bucket_ranges[slot.bucket],
               options.workers),
+        constants_(options.constants),
         clocks_(options.workers),
         round_(options.workers),
         optimizer_(options.optimizer, slot.range.count) {}
@@ -77,13 +78,15 @@ class ParameterShard::SlotState {
   // Takes the parked pulls that may now proceed and copies their answers; the caller
   // calls what is returned when it has let go of the lock.
   std::vector<Done> AnswerParkedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseRoundLocked(const StepConstants& constants)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string AwaitedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Slot slot_;
   const ConsistencyPolicy* const policy_;
   LinkCounters* const traffic_;
   const RoundFold fold_;
+  const std::shared_ptr<StepConstantsSource> constants_;
 
   mutable Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.
@@ -120,6 +123,10 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
                                              Contribution contribution) {
   RETURN_IF_ERROR(
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
+  // A round is closed by a push of its own step, so what closing needs is known before
+  // the lock is taken: getting it may wait, and with the lock held nobody could pull, or
+  // abort the wait.
+  const absl::StatusOr<StepConstants> constants = constants_->At(push.step);
   std::vector<Done> answered;
   {
     MutexLock lock(&mutex_);
@@ -135,12 +142,14 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
           absl::StrCat("slot ", slot_.index, " is at version ", version_, ", and rank ",
                        push.rank, " pushes step ", push.step, ", which has not begun"));
     }
+    if (action != PushAction::kIgnore && !constants.ok()) return constants.status();
     traffic_->CountIn(TrafficKind::kStep, Bytes(contribution.gradient));
     if (action == PushAction::kIgnore) return absl::OkStatus();
     clocks_.RecordPush(push.rank, push.step);
     round_[push.rank] = std::move(contribution);
     if (action == PushAction::kHold) return absl::OkStatus();
-    CloseRoundLocked();
+    CHECK_EQ(push.step, version_);
+    CloseRoundLocked(*constants);
     answered = AnswerParkedLocked();
   }
   for (const Done& done : answered) done(absl::OkStatus());
@@ -227,14 +236,14 @@ std::vector<ParameterShard::Done> ParameterShard::SlotState::AnswerParkedLocked(
 
 // The round's mean goes from the sum straight into the optimizer, one cached block after
 // the other; contributions and parameters are read once.
-void ParameterShard::SlotState::CloseRoundLocked() {
+void ParameterShard::SlotState::CloseRoundLocked(const StepConstants& constants) {
   std::vector<std::span<const float>> terms;
   terms.reserve(round_.size());
   for (const Contribution& contribution : round_) terms.push_back(contribution.gradient);
   const std::span<float> parameters(parameters_);
   SliceOptimizer* const optimizer = &optimizer_;
   fold_.Mean(terms, [&](int64_t begin, std::span<const float> mean) {
-    optimizer->Apply(begin, parameters.subspan(begin, mean.size()), mean);
+    optimizer->Apply(constants, begin, parameters.subspan(begin, mean.size()), mean);
   });
   for (Contribution& contribution : round_) contribution = {};
   ++version_;
@@ -263,6 +272,7 @@ ParameterShard::ParameterShard(Options options,
                                std::unique_ptr<const ConsistencyPolicy> policy)
     : workers_(options.workers), policy_(std::move(policy)) {
   CHECK_GT(workers_, 0);
+  CHECK(options.constants != nullptr);
   for (const Slot& slot : options.slots) {
     slots_[slot.index] =
         std::make_unique<SlotState>(slot, options, policy_.get(), &traffic_);

@@ -19,6 +19,7 @@
 #include "common/mutex.h"
 #include "common/partition.h"
 #include "common/slot_plan.h"
+#include "common/step_constants.h"
 #include "proto/experiment.pb.h"
 #include "server/consistency_policy.h"
 
@@ -66,7 +67,8 @@ struct PullTicket {
 //
 // Errors of Initialize, Push and Pull, each naming what is here and what was asked:
 // kInvalidArgument, the request does not fit this shard (slot, rank, step, size);
-// kFailedPrecondition, it came at the wrong time; or the reason of an Abort.
+// kFailedPrecondition, it came at the wrong time; or the reason of an Abort. A push also
+// returns the error of the step constants that it needs, and then has changed nothing.
 class ParameterShard {
  public:
   struct Options {
@@ -77,6 +79,8 @@ class ParameterShard {
     int workers = 0;
     Sync::Order order = Sync::RING;
     Optimizer optimizer;
+    // The optimizer's, of version v: of the update that makes v + 1.
+    std::shared_ptr<StepConstantsSource> constants;
   };
   // The slots and buckets of one server; the caller sets the rest.
   static Options OptionsFor(const BucketPlan& buckets, const SlotPlan& slots, int server);
@@ -96,7 +100,8 @@ class ParameterShard {
   absl::Status Initialize(int slot, std::span<const float> parameters);
 
   // Returns OK once the contribution is held, or need not be: it is acknowledged. The
-  // contribution is let go of when its round has closed.
+  // contribution is let go of when its round has closed. May wait for step constants, as
+  // StepConstantsSource::At, without holding a lock.
   absl::Status Push(const PushInfo& push, Contribution contribution);
 
   // When the slot is initialized and the policy lets the worker see it, calls `copy` and

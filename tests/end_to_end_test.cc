@@ -198,6 +198,19 @@ TEST_F(EndToEndTest, ASlowWorkerSlowsEveryoneAndChangesNothing) {
             Summary()["arms"][1]["parameter_digest"]);
 }
 
+TEST_F(EndToEndTest, OptimizerAndScheduleAreTheSameInEveryMode) {
+  const auto psring = Start(
+      "compare", Config(4),
+      {"--set", "training.optimizer={adamw {learning_rate: 0.01 weight_decay: 0.1}}",
+       "--set", "training.optimizer.schedule={warmup_steps: 2 cosine {}}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->err(),
+              HasSubstr("adamw, learning rate 0.01 after a warm-up of 2 steps, then a "
+                        "cosine to 0 times that at the end of the run"));
+  EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
+            Summary()["arms"][1]["parameter_digest"]);
+}
+
 TEST_F(EndToEndTest, AKilledWorkerEndsTheRingAndIsNamed) {
   KillInTraining("ring", "worker", 1, "worker 1");
 }

@@ -64,9 +64,9 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
   RingOptions options;
   options.job_fingerprint = fingerprint;
   options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
-  return std::make_unique<RingExchange>(rank, ranks, plan.buckets,
-                                        spec.experiment().training().optimizer(),
-                                        std::move(transport), options);
+  return std::make_unique<RingExchange>(
+      rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
+      StepConstantsOf(client), std::move(transport), options);
 }
 
 }  // namespace
@@ -81,7 +81,8 @@ absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
       return MakeRingExchange(endpoint, rank, plan, client);
     case Arm::kLocal:
       return std::make_unique<LocalExchange>(
-          plan.buckets, client.spec().experiment().training().optimizer(), time);
+          plan.buckets, client.spec().experiment().training().optimizer(),
+          StepConstantsOf(client), time);
     case Arm::MODE_NOT_SET:
       break;
   }
