@@ -1,11 +1,12 @@
 #include "common/coordinator.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
+#include "common/schedule.h"
 
 namespace psring {
 namespace {
@@ -35,8 +36,11 @@ std::string ToString(const Member& member) {
                       member.rank());
 }
 
-Coordinator::Coordinator(JobSpec spec, JobObserver* observer)
-    : spec_(std::move(spec)), observer_(observer) {}
+Coordinator::Coordinator(JobSpec spec, const TimeSource* time, JobObserver* observer)
+    : spec_(std::move(spec)),
+      time_(time),
+      judge_(SettingsOf(spec_.experiment().liveness())),
+      observer_(observer) {}
 
 std::set<Coordinator::Key> Coordinator::Expected() const {
   std::set<Key> expected;
@@ -70,6 +74,7 @@ absl::StatusOr<JobSpec> Coordinator::Join(const Hello& hello) {
       return refuse(absl::StrCat("there is already ", Describe(it->second.hello)));
     }
     processes_[key].hello = hello;
+    judge_.Join(Describe(hello), time_->Elapsed());
     changed_.NotifyAll();
   }
   MutexLock lock(&observer_mutex_);
@@ -82,6 +87,25 @@ void Coordinator::Take(const Member& from, RecordBatch batch, absl::Duration int
   observer_->Reported(from, std::move(batch), intake);
 }
 
+void Coordinator::Hear(const Hello& hello, const Activity& activity) {
+  MutexLock lock(&mutex_);
+  judge_.Hear(Describe(hello), activity, time_->Elapsed());
+}
+
+std::vector<std::string> Coordinator::CheckLiveness() {
+  LivenessJudge::Findings findings;
+  {
+    MutexLock lock(&mutex_);
+    findings = judge_.Check(time_->Elapsed());
+  }
+  {
+    MutexLock lock(&observer_mutex_);
+    for (const std::string& warning : findings.warnings) observer_->Warned(warning);
+  }
+  if (!findings.error.ok()) Abort(findings.error);
+  return findings.warnings;
+}
+
 void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
   const Key key(hello.member().role(), hello.member().rank());
   {
@@ -92,6 +116,7 @@ void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
   {
     MutexLock lock(&mutex_);
     processes_.at(key).left = true;
+    judge_.Leave(Describe(hello));
     changed_.NotifyAll();
     // A lost peer that a member tells of is a symptom, and who looks lost may itself be
     // a victim: the cause is heard within moments, from the lost one's own session or
@@ -106,6 +131,7 @@ void Coordinator::Leave(const Hello& hello, const absl::Status& outcome) {
 void Coordinator::Lose(const Hello& hello, absl::string_view how) {
   {
     MutexLock lock(&mutex_);
+    judge_.Leave(Describe(hello));
     (void)WaitLocked([] { return false; }, kLossGrace);
   }
   const absl::Status lost = PeerLostError(absl::StrCat(Describe(hello), " ", how));
@@ -130,6 +156,12 @@ std::string Coordinator::NamesLocked(const std::function<bool(const Key&)>& ther
   return absl::StrJoin(names, ", ");
 }
 
+std::string Coordinator::MissingLocked() const {
+  return NamesLocked([&](const Key& key) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return processes_.contains(key);
+  });
+}
+
 absl::Status Coordinator::WaitLocked(const std::function<bool()>& ready,
                                      absl::Duration timeout) {
   const auto deadline = SteadyDeadline(timeout);
@@ -138,7 +170,8 @@ absl::Status Coordinator::WaitLocked(const std::function<bool()>& ready,
     if (expired) return absl::DeadlineExceededError("");
     expired = changed_.WaitUntil(&mutex_, deadline);
   }
-  return aborted_ ? aborts_.reason() : absl::OkStatus();
+  // Also where the reason is there already and aborted_ is about to follow.
+  return aborts_.reason();
 }
 
 absl::StatusOr<std::string> Coordinator::Get(const std::string& key,
@@ -148,10 +181,7 @@ absl::StatusOr<std::string> Coordinator::Get(const std::string& key,
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(key); }, timeout);
   if (status.ok()) return values_.at(key);
   if (!absl::IsDeadlineExceeded(status)) return status;
-  const std::string missing =
-      NamesLocked([&](const Key& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return processes_.contains(member);
-      });
+  const std::string missing = MissingLocked();
   return RendezvousTimeoutError(absl::StrCat(
       "nobody published \"", key, "\" within ", absl::FormatDuration(timeout),
       missing.empty() ? "; all members have joined"
@@ -172,6 +202,25 @@ absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
       "\" for ", NamesLocked([&](const Key& key) { return entered.contains(key); })));
 }
 
+absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(int64_t first_step,
+                                                                    int64_t count) const {
+  if (absl::Status status = aborts_.reason(); !status.ok()) return status;
+  if (first_step < 0 || first_step >= spec_.steps() || count < 1 ||
+      count > kMostScheduleSteps) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schedule of ", count, " steps from step ", first_step,
+        " was asked for; the job has ", spec_.steps(),
+        " steps, and one call returns 1 to ", kMostScheduleSteps, " of them"));
+  }
+  std::vector<StepConstants> constants;
+  const int64_t end = first_step + std::min(count, spec_.steps() - first_step);
+  for (int64_t step = first_step; step < end; ++step) {
+    constants.push_back(
+        StepConstantsAt(spec_.experiment().training().optimizer(), spec_.steps(), step));
+  }
+  return constants;
+}
+
 void Coordinator::Abort(const absl::Status& reason) {
   aborts_.Abort(reason);
   {
@@ -183,6 +232,11 @@ void Coordinator::Abort(const absl::Status& reason) {
   }
   MutexLock lock(&observer_mutex_);
   observer_->Aborted(aborts_.reason());
+}
+
+std::string Coordinator::missing() const {
+  MutexLock lock(&mutex_);
+  return MissingLocked();
 }
 
 bool Coordinator::finished() const {

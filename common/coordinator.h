@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,13 +18,19 @@
 #include "absl/time/time.h"
 #include "common/abort_source.h"
 #include "common/job_observer.h"
+#include "common/liveness.h"
 #include "common/mutex.h"
+#include "common/step_constants.h"
+#include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
 
 // Raised whenever two builds could no longer work together.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
+
+// The most steps that one call of GetSchedule may ask for.
+inline constexpr int64_t kMostScheduleSteps = 1 << 16;
 
 // "worker 1", "server 0".
 std::string ToString(const Member& member);
@@ -33,12 +40,14 @@ std::string ToString(const Member& member);
 //      one, a stranger's job, or a rank outside the job is refused by name.
 //   2. FirstReasonWins: once aborted, the reason never changes, and every call, parked
 //      or to come, returns it.
-//   3. LossIsAbort: a member that goes without a goodbye, or with a failure, aborts the
-//      job with an error that names it.
+//   3. LossIsAbort: a member that goes without a goodbye, or with a failure, or is dead
+//   or
+//      stalled, aborts the job with an error that names it.
 class Coordinator {
  public:
-  // `spec` is handed to everyone who joins. `observer` outlives this.
-  Coordinator(JobSpec spec, JobObserver* observer);
+  // `spec` is handed to everyone who joins. `time` and `observer` outlive the
+  // coordinator.
+  Coordinator(JobSpec spec, const TimeSource* time, JobObserver* observer);
 
   const std::string& job() const { return spec_.job(); }
 
@@ -46,6 +55,11 @@ class Coordinator {
   absl::StatusOr<JobSpec> Join(const Hello& hello);
   // From a member only; `intake` as in JobObserver.
   void Take(const Member& from, RecordBatch batch, absl::Duration intake);
+  // A member's heartbeat.
+  void Hear(const Hello& hello, const Activity& activity);
+  // Looks for members that are dead or stalled (common/liveness.h) and aborts the job
+  // where there is one; returns what to warn of. To be called a few times a second.
+  std::vector<std::string> CheckLiveness();
   // The member ends by itself, with its outcome. A failure aborts the job.
   void Leave(const Hello& hello, const absl::Status& outcome);
   // The member went without Leave. `how` continues "worker 1 (...) ".
@@ -60,12 +74,20 @@ class Coordinator {
   absl::Status Barrier(const std::string& name, const Member& member,
                        absl::Duration timeout);
 
+  // The optimizer's constants of so many steps from `first_step` on, fewer where the job
+  // ends before. InvalidArgument: the job has no such step, or the count is below 1 or
+  // above kMostScheduleSteps.
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                         int64_t count) const;
+
   // Ends the job everywhere. The first reason counts.
   void Abort(const absl::Status& reason);
   AbortSource& aborts() { return aborts_; }
 
   // OK while all is well.
   absl::Status status() const { return aborts_.reason(); }
+  // Who has not joined yet: "worker 1, server 0"; empty once everyone has.
+  std::string missing() const;
   // True once every member has joined and left.
   bool finished() const;
 
@@ -83,11 +105,13 @@ class Coordinator {
   // Names of expected members for which `there` does not hold.
   std::string NamesLocked(const std::function<bool(const Key&)>& there) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until `ready` holds, or returns DeadlineExceeded, or the abort's reason.
   absl::Status WaitLocked(const std::function<bool()>& ready, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobSpec spec_;
+  const TimeSource* const time_;
   AbortSource aborts_;
 
   mutable Mutex mutex_;
@@ -96,6 +120,7 @@ class Coordinator {
   Processes processes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<Key>> barriers_ ABSL_GUARDED_BY(mutex_);
+  LivenessJudge judge_ ABSL_GUARDED_BY(mutex_);
 
   Mutex observer_mutex_;  // Never held together with mutex_.
   JobObserver* const observer_ ABSL_PT_GUARDED_BY(observer_mutex_);

@@ -3,8 +3,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -13,9 +16,11 @@
 #include "common/coordinator.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/liveness.h"
 #include "common/mutex.h"
 #include "common/processor_time.h"
 #include "common/status_macros.h"
+#include "common/time_source.h"
 #include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -62,9 +67,10 @@ class Client final : public CoordinatorClient {
   ~Client() override {
     if (stream_ == nullptr) return;
     context_.TryCancel();
-    StopWriter();
-    if (writer_.joinable()) writer_.join();
-    if (reader_.joinable()) reader_.join();
+    Stop();
+    for (std::thread* thread : {&pulse_, &writer_, &reader_}) {
+      if (thread->joinable()) thread->join();
+    }
   }
 
   absl::Status Start() {
@@ -84,12 +90,21 @@ class Client final : public CoordinatorClient {
     hello.set_host(HostName());
     hello.set_process_id(getpid());
     SessionEvent event;
+    // The pulse gives up a coordinator that accepts and then falls silent.
+    pulse_ = std::thread([this] { Pulse(); });
     if (!stream_->Write(request) || !stream_->Read(&event) || !event.has_welcome()) {
-      return FromGrpc(stream_->Finish());
+      const absl::Status status = FromGrpc(stream_->Finish());
+      const absl::Status reason = aborts_.reason();
+      return reason.ok() ? status : reason;
     }
     spec_ = event.welcome().spec();
+    {
+      MutexLock lock(&mutex_);
+      liveness_ = SettingsOf(spec_.experiment().liveness());
+      heard_ = time_.Elapsed();
+    }
     reader_ = std::thread([this] { ReadEvents(); });
-    writer_ = std::thread([this] { WriteRecords(); });
+    writer_ = std::thread([this] { Write(); });
     return absl::OkStatus();
   }
 
@@ -130,17 +145,49 @@ class Client final : public CoordinatorClient {
     return status;
   }
 
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                         int64_t count) override {
+    ScheduleRequest request;
+    request.set_job(options_.job);
+    request.set_first_step(first_step);
+    request.set_count(count);
+    ScheduleResponse response;
+    RETURN_IF_ERROR(Call(absl::ZeroDuration(), [&](grpc::ClientContext* context) {
+      return stub_->GetSchedule(context, request, &response);
+    }));
+    const int steps = response.learning_rate_size();
+    if (response.adam_step_size_size() != steps ||
+        response.adam_root_scale_size() != steps) {
+      return absl::InternalError(
+          "the coordinator's schedule has lists of unequal length");
+    }
+    std::vector<StepConstants> schedule;
+    for (int i = 0; i < steps; ++i) {
+      schedule.push_back({.learning_rate = response.learning_rate(i),
+                          .adam_step_size = response.adam_step_size(i),
+                          .adam_root_scale = response.adam_root_scale(i)});
+    }
+    return schedule;
+  }
+
   void Report(absl::FunctionRef<void(RecordBatch& batch)> add) override {
     MutexLock lock(&mutex_);
     const bool first = waiting_.empty();
+    if (first) batch_due_ = SteadyDeadline(kBatchInterval);
     if (first || IsFull(waiting_.back())) waiting_.emplace_back().Swap(&spare_);
     add(waiting_.back());
     // In between the writer has nothing to wake up for.
     if (first || IsFull(waiting_.back())) wake_writer_.NotifyOne();
   }
 
+  void SetActivity(std::function<Activity()> activity) override {
+    MutexLock lock(&activity_mutex_);
+    activity_ = std::move(activity);
+  }
+
   absl::Status Leave(const absl::Status& outcome) override {
-    StopWriter();
+    Stop();
+    JoinOrCancel(&pulse_, &pulse_ended_);
     JoinOrCancel(&writer_, &writer_ended_);
     SessionRequest request;
     request.mutable_goodbye();
@@ -152,7 +199,11 @@ class Client final : public CoordinatorClient {
       leaving_ = true;
     }
     stream_->WriteLast(request, grpc::WriteOptions());
-    JoinOrCancel(&reader_, &reader_ended_);  // Ends when the coordinator ends the stream.
+    // Ends when the coordinator ends the stream.
+    if (!JoinOrCancel(&reader_, &reader_ended_) && !outcome.ok()) {
+      return Annotate(outcome, absl::StrCat("the coordinator at ", options_.address,
+                                            " does not answer any more"));
+    }
     const absl::Status reason = aborts_.reason();
     return reason.ok() ? outcome : reason;
   }
@@ -167,6 +218,7 @@ class Client final : public CoordinatorClient {
   // One unary call with a deadline, given up when the job is aborted.
   template <typename Invoke>
   absl::Status Call(absl::Duration expected, Invoke invoke) {
+    RETURN_IF_ERROR(aborts_.reason());
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          ToChronoNanos(expected + kAnswerMargin));
@@ -196,16 +248,19 @@ class Client final : public CoordinatorClient {
   }
 
   // Joins a thread that works on the stream; one that a silent coordinator holds up is
-  // freed by giving up the stream.
-  void JoinOrCancel(std::thread* thread, const bool* ended) {
+  // freed by giving up the stream, and the result is false.
+  bool JoinOrCancel(std::thread* thread, const bool* ended) {
+    bool in_time = false;
     {
       MutexLock lock(&mutex_);
       const auto deadline = SteadyDeadline(kAnswerMargin);
       bool expired = false;
       while (!*ended && !expired) expired = thread_ended_.WaitUntil(&mutex_, deadline);
-      if (!*ended) context_.TryCancel();
+      in_time = *ended;
     }
+    if (!in_time) context_.TryCancel();
     thread->join();
+    return in_time;
   }
 
   void SetEnded(bool* ended) {
@@ -218,6 +273,8 @@ class Client final : public CoordinatorClient {
     SessionEvent event;
     while (stream_->Read(&event)) {
       if (event.has_abort()) aborts_.Abort(FromFailure(event.abort()));
+      MutexLock lock(&mutex_);
+      heard_ = time_.Elapsed();
     }
     const grpc::Status status = stream_->Finish();
     bool left = false;
@@ -234,39 +291,101 @@ class Client final : public CoordinatorClient {
         ToString(options_.member), " lost the coordinator at ", options_.address)));
   }
 
-  void WriteRecords() {
+  // Sends batches of records and heartbeats, each when it is due.
+  void Write() {
     SessionRequest request;
-    RecordBatch& batch = *request.mutable_records();
-    while (NextBatch(&batch)) {
-      batch.set_sender_processor_ns(absl::ToInt64Nanoseconds(ThreadProcessorTime()));
+    SessionRequest heartbeat;
+    SessionRequest records;
+    while (true) {
+      records.mutable_records()->Clear();
+      bool beat = false;
+      {
+        MutexLock lock(&mutex_);
+        while (!heartbeat_ && !BatchIsDueLocked() && !(stop_ && waiting_.empty())) {
+          if (waiting_.empty()) {
+            wake_writer_.Wait(&mutex_);
+          } else {
+            wake_writer_.WaitUntil(&mutex_, batch_due_);
+          }
+        }
+        if (heartbeat_) {
+          beat = true;
+          *heartbeat.mutable_heartbeat() = *std::exchange(heartbeat_, std::nullopt);
+        } else if (!waiting_.empty()) {
+          TakeBatchLocked(records.mutable_records());
+        } else {
+          break;
+        }
+      }
+      records.mutable_records()->set_sender_processor_ns(
+          absl::ToInt64Nanoseconds(ThreadProcessorTime()));
       // A broken stream is the reader's to report; the rest has nobody to go to.
-      if (!stream_->Write(request)) break;
+      if (!stream_->Write(beat ? heartbeat : records)) break;
     }
     SetEnded(&writer_ended_);
   }
 
-  // Waits for records, then for more until the batch is full or its time has come; false
-  // when no more come. Takes back the memory of the batch that has been sent.
-  bool NextBatch(RecordBatch* batch) {
-    batch->Clear();
-    MutexLock lock(&mutex_);
-    while (waiting_.empty() && !stop_writer_) wake_writer_.Wait(&mutex_);
-    if (waiting_.empty()) return false;
-    const auto deadline = SteadyDeadline(kBatchInterval);
-    bool expired = false;
-    while (!expired && !stop_writer_ && !IsFull(waiting_.front())) {
-      expired = wake_writer_.WaitUntil(&mutex_, deadline);
-    }
+  bool BatchIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !waiting_.empty() && (stop_ || IsFull(waiting_.front()) ||
+                                 std::chrono::steady_clock::now() >= batch_due_);
+  }
+
+  // The first batch that waits; `batch` is empty, and its memory is used again.
+  void TakeBatchLocked(RecordBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     batch->Swap(&waiting_.front());
     spare_.Swap(&waiting_.front());
     waiting_.pop_front();
-    return true;
+    if (!waiting_.empty()) batch_due_ = SteadyDeadline(kBatchInterval);
   }
 
-  void StopWriter() {
+  // Makes heartbeats, and listens for the coordinator's. Apart from the writer, which a
+  // silent coordinator may block.
+  void Pulse() {
+    absl::Duration last = time_.Elapsed();
+    while (true) {
+      Heartbeat heartbeat;
+      {
+        MutexLock lock(&activity_mutex_);
+        if (activity_) *heartbeat.mutable_activity() = activity_();
+      }
+      if (!PulseOnce(std::move(heartbeat), &last)) break;
+    }
+    SetEnded(&pulse_ended_);
+  }
+
+  // Hands a heartbeat to the writer and lets the time until the next one pass; false:
+  // that was the last. `last` is when this was done before.
+  bool PulseOnce(Heartbeat heartbeat, absl::Duration* last) {
+    absl::Duration dead;
+    {
+      MutexLock lock(&mutex_);
+      heartbeat_ = std::move(heartbeat);
+      wake_writer_.NotifyOne();
+      const absl::Duration interval = liveness_.heartbeat;
+      const auto next = SteadyDeadline(interval);
+      bool expired = false;
+      while (!stop_ && !expired) expired = stopped_.WaitUntil(&mutex_, next);
+      if (stop_) return false;
+      // Time in which this process itself was stopped is not the coordinator's silence.
+      const absl::Duration now = time_.Elapsed();
+      const absl::Duration absence = now - std::exchange(*last, now) - interval;
+      if (absence > interval) heard_ = std::min(now, heard_ + absence);
+      dead = liveness_.dead;
+      if (now - heard_ <= dead) return true;
+    }
+    aborts_.Abort(PeerLostError(absl::StrCat(
+        "the coordinator at ", options_.address,
+        " is dead: it has not been heard of for ", absl::FormatDuration(dead),
+        " (its process or host is gone, frozen or cut off)")));
+    context_.TryCancel();
+    return false;
+  }
+
+  void Stop() {
     MutexLock lock(&mutex_);
-    stop_writer_ = true;
+    stop_ = true;
     wake_writer_.NotifyOne();
+    stopped_.NotifyAll();
   }
 
   const Options options_;
@@ -275,20 +394,32 @@ class Client final : public CoordinatorClient {
   grpc::ClientContext context_;  // Of the session.
   std::unique_ptr<grpc::ClientReaderWriter<SessionRequest, SessionEvent>> stream_;
   JobSpec spec_;
+  const RealTime time_;
   AbortSource aborts_;
 
   Mutex mutex_;
   CondVar wake_writer_;
+  CondVar stopped_;
   std::deque<RecordBatch> waiting_ ABSL_GUARDED_BY(mutex_);  // All but the last are full.
   RecordBatch spare_ ABSL_GUARDED_BY(mutex_);                // Empty, with its memory.
-  bool stop_writer_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the first that waits is sent, full or not.
+  std::chrono::steady_clock::time_point batch_due_ ABSL_GUARDED_BY(mutex_);
+  LivenessSettings liveness_ ABSL_GUARDED_BY(mutex_);  // Known from the welcome on.
+  std::optional<Heartbeat> heartbeat_ ABSL_GUARDED_BY(mutex_);  // To be sent.
+  absl::Duration heard_ ABSL_GUARDED_BY(mutex_);                // Of the coordinator.
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   CondVar thread_ended_;
   bool reader_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool pulse_ended_ ABSL_GUARDED_BY(mutex_) = false;
+
+  Mutex activity_mutex_;
+  std::function<Activity()> activity_ ABSL_GUARDED_BY(activity_mutex_);
 
   std::thread reader_;
   std::thread writer_;
+  std::thread pulse_;
 };
 
 }  // namespace

@@ -3,14 +3,17 @@
 #define PSRING_COMMON_COORDINATOR_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/step_constants.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -45,6 +48,15 @@ class CoordinatorClient {
   // have arrived or the job is aborted, as it is when a member or the coordinator dies.
   virtual absl::Status BarrierWithoutDeadline(const std::string& name) = 0;
 
+  // What heartbeats say of this process from now on; null: nothing. Called in a thread
+  // of the client, about once a second, and not any more when this has returned.
+  virtual void SetActivity(std::function<Activity()> activity) = 0;
+
+  // The optimizer's constants of so many steps from `first_step` on, as in Coordinator:
+  // what FetchedStepConstants fetches. Blocks for 10 s at most.
+  virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+                                                                 int64_t count) = 0;
+
   // Calls `add` with the batch that is sent next, to which it appends and nothing else.
   // Cheap: holds a lock that nobody holds for long, and a batch's memory is used again.
   // What is reported is on its way within kBatchInterval.
@@ -55,7 +67,8 @@ class CoordinatorClient {
   // reports is the job's first error, which this returns where there is one.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
 
-  // Aborts when the coordinator says so, or is lost.
+  // Aborts when the coordinator says so, is lost, or has not been heard of for as long
+  // as makes a member dead (common/liveness.h).
   virtual AbortSource& aborts() = 0;
 };
 

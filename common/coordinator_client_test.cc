@@ -12,6 +12,7 @@
 #include "common/coordinator_service.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gtest/gtest.h"
 
 namespace psring {
@@ -23,6 +24,8 @@ using testing::HasSubstr;
 
 JobSpec MakeSpec() {
   JobSpec spec;
+  Liveness& liveness = *spec.mutable_experiment()->mutable_liveness();
+  liveness.set_heartbeat_seconds(0.02);
   spec.set_job("job");
   spec.set_workers(2);
   spec.set_steps(7);
@@ -51,8 +54,15 @@ class StepListener final : public JobObserver {
 
 class CoordinatorClientTest : public testing::Test {
  protected:
-  void SetUp() override {
-    auto host = CoordinatorHost::Start("127.0.0.1:0", &coordinator_);
+  void SetUp() override { Restart(); }
+
+  // With the present settings.
+  void Restart() {
+    host_.reset();
+    JobSpec spec = MakeSpec();
+    spec.mutable_experiment()->mutable_liveness()->MergeFrom(stall_);
+    coordinator_ = std::make_unique<Coordinator>(spec, &time_, &listener_);
+    auto host = CoordinatorHost::Start("127.0.0.1:0", coordinator_.get());
     ASSERT_OK(host);
     host_ = *std::move(host);
   }
@@ -67,7 +77,9 @@ class CoordinatorClientTest : public testing::Test {
   }
 
   StepListener listener_;
-  Coordinator coordinator_{MakeSpec(), &listener_};
+  RealTime time_;
+  Liveness stall_;
+  std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<CoordinatorHost> host_;
 };
 
@@ -87,8 +99,8 @@ TEST_F(CoordinatorClientTest, TwoMembersMeetAndLeave) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  EXPECT_TRUE(coordinator_.finished());
-  EXPECT_OK(coordinator_.status());
+  EXPECT_TRUE(coordinator_->finished());
+  EXPECT_OK(coordinator_->status());
 }
 
 TEST_F(CoordinatorClientTest, EveryReportIsTakenInBeforeLeaveReturns) {
@@ -140,6 +152,25 @@ TEST_F(CoordinatorClientTest, ALostCoordinatorEndsItsMembers) {
               StatusIs(StatusCode::kUnavailable, HasSubstr("coordinator")));
 }
 
+// Activities reach the judge: a member under way without progress is stalled.
+TEST_F(CoordinatorClientTest, AStalledMemberIsNamedWithWhatItWasDoing) {
+  stall_.set_stall_seconds(0.3);
+  Restart();
+  ASSERT_OK_AND_ASSIGN(const auto other, CoordinatorClient::Join(OptionsOf(0)));
+  ASSERT_OK_AND_ASSIGN(const auto stuck, CoordinatorClient::Join(OptionsOf(1)));
+  Activity activity;
+  activity.set_under_way(true);
+  activity.set_step(12);
+  activity.set_phase("forward");
+  stuck->SetActivity([activity] { return activity; });
+  for (const auto* client : {&other, &stuck}) {
+    EXPECT_THAT((*client)->BarrierWithoutDeadline("end"),
+                StatusIs(StatusCode::kUnavailable,
+                         AllOf(HasSubstr("worker 1 (process"),
+                               HasSubstr("(step 12, forward) is stalled"))));
+  }
+}
+
 TEST_F(CoordinatorClientTest, NobodyThereIsARendezvousTimeout) {
   CoordinatorClient::Options options = OptionsOf(0);
   options.rendezvous_timeout = absl::Milliseconds(50);
@@ -158,12 +189,12 @@ TEST_F(CoordinatorClientTest, RefusalsSayWhy) {
   stranger.job = "yesterday";
   EXPECT_THAT(CoordinatorClient::Join(stranger),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("yesterday")));
-  EXPECT_OK(coordinator_.status());
+  EXPECT_OK(coordinator_->status());
 }
 
 TEST_F(CoordinatorClientTest, ATakenPortIsAnError) {
   JobObserver nobody;
-  Coordinator other(MakeSpec(), &nobody);
+  Coordinator other(MakeSpec(), &time_, &nobody);
   EXPECT_THAT(CoordinatorHost::Start(absl::StrCat("127.0.0.1:", host_->port()), &other),
               StatusIs(StatusCode::kUnavailable, HasSubstr(absl::StrCat(host_->port()))));
 }

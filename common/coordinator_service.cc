@@ -2,17 +2,24 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
 #include "common/processor_time.h"
+#include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace psring {
 namespace {
+
+// How often members are looked at; a fraction of the shortest verdict.
+constexpr absl::Duration kLivenessInterval = absl::Milliseconds(200);
 
 using SessionStream = grpc::ServerReaderWriter<SessionEvent, SessionRequest>;
 
@@ -33,18 +40,28 @@ class Service final : public CoordinatorService::Service {
     *welcome.mutable_welcome()->mutable_spec() = *spec;
     stream->Write(welcome);
 
-    // From here on only the abort's callback writes, until it is unregistered.
+    // From here on an abort may write from its own thread, until it is unregistered.
+    Mutex write_mutex;
+    const auto write = [&](const SessionEvent& event) {
+      MutexLock lock(&write_mutex);
+      stream->Write(event);
+    };
     AbortSource::Registration abort(&coordinator_->aborts(),
-                                    [stream](const absl::Status& reason) {
+                                    [&write](const absl::Status& reason) {
                                       SessionEvent event;
                                       *event.mutable_abort() = ToFailure(reason);
-                                      stream->Write(event);
+                                      write(event);
                                     });
+    SessionEvent echo;
+    echo.mutable_heartbeat();
     const absl::Duration before = ThreadProcessorTime();
     while (stream->Read(&request)) {
       if (request.has_records()) {
         coordinator_->Take(hello.member(), std::move(*request.mutable_records()),
                            ThreadProcessorTime() - before);
+      } else if (request.has_heartbeat()) {
+        coordinator_->Hear(hello, request.heartbeat().activity());
+        write(echo);
       } else if (request.has_goodbye()) {
         // After an abort a member's outcome is an echo of it, and changes nothing.
         coordinator_->Leave(hello, request.goodbye().has_failure()
@@ -87,6 +104,22 @@ class Service final : public CoordinatorService::Service {
                                         absl::Milliseconds(request->timeout_ms())));
   }
 
+  grpc::Status GetSchedule(grpc::ServerContext*, const ScheduleRequest* request,
+                           ScheduleResponse* response) override {
+    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
+      return ToGrpc(status);
+    }
+    const absl::StatusOr<std::vector<StepConstants>> schedule =
+        coordinator_->GetSchedule(request->first_step(), request->count());
+    if (!schedule.ok()) return ToGrpc(schedule.status());
+    for (const StepConstants& constants : *schedule) {
+      response->add_learning_rate(constants.learning_rate);
+      response->add_adam_step_size(constants.adam_step_size);
+      response->add_adam_root_scale(constants.adam_root_scale);
+    }
+    return grpc::Status::OK;
+  }
+
  private:
   absl::Status CheckJob(const std::string& job) const {
     if (job == job_) return absl::OkStatus();
@@ -105,12 +138,21 @@ class Host final : public CoordinatorHost {
 
   ~Host() override {
     if (server_ == nullptr) return;
+    {
+      MutexLock lock(&mutex_);
+      stop_ = true;
+      stopped_.NotifyAll();
+    }
+    watch_.join();
     // Whatever still waits is told, so that no handler outlives this object.
     coordinator_->Abort(PeerLostError("the coordinator ended"));
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }
 
   absl::Status Listen(const std::string& address) {
+    // For the life of the process, as in common/member_process.cc; here, because whoever
+    // hosts the coordinator may have to block signals before any thread is started.
+    grpc_init();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
@@ -121,16 +163,36 @@ class Host final : public CoordinatorHost {
           "the coordinator cannot listen on ", address,
           ": the address is not this machine's, or its port is taken or not allowed"));
     }
+    watch_ = std::thread([this] { WatchLiveness(); });
     return absl::OkStatus();
   }
 
   int port() const override { return port_; }
 
  private:
+  void WatchLiveness() {
+    MutexLock lock(&mutex_);
+    while (!stop_) {
+      mutex_.Unlock();
+      for (const std::string& warning : coordinator_->CheckLiveness()) {
+        LOG(WARNING) << warning;
+      }
+      mutex_.Lock();
+      const auto next = SteadyDeadline(kLivenessInterval);
+      bool expired = false;
+      while (!stop_ && !expired) expired = stopped_.WaitUntil(&mutex_, next);
+    }
+  }
+
   Coordinator* const coordinator_;
   Service service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+
+  Mutex mutex_;
+  CondVar stopped_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread watch_;
 };
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
+#include "common/schedule.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -52,6 +55,9 @@ class Listener final : public JobObserver {
   void Aborted(const absl::Status& reason) override {
     heard.push_back(absl::StrCat("aborted: ", reason.message()));
   }
+  void Warned(const std::string& text) override {
+    heard.push_back(absl::StrCat("warned: ", text));
+  }
   void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override {
     Add(from, absl::StrCat("step ", batch.steps(0).step(), " in ",
                            absl::FormatDuration(intake)));
@@ -65,10 +71,17 @@ class Listener final : public JobObserver {
   }
 };
 
+class FakeTime final : public TimeSource {
+ public:
+  absl::Duration Elapsed() const override { return now; }
+  absl::Duration now;
+};
+
 class CoordinatorTest : public testing::Test {
  protected:
+  FakeTime time_;
   Listener listener_;
-  Coordinator coordinator_{MakeSpec(2, 1), &listener_};
+  Coordinator coordinator_{MakeSpec(2, 1), &time_, &listener_};
 };
 
 TEST_F(CoordinatorTest, OneProcessPerMember) {
@@ -108,6 +121,24 @@ TEST_F(CoordinatorTest, LossIsAbort) {
               StatusIs(StatusCode::kUnavailable,
                        HasSubstr("worker 1 (process 101 on host1) was lost")));
   EXPECT_EQ(ExitCodeOf(coordinator_.status()), ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, SilenceIsAbortAndHeartbeatsKeepItAway) {
+  const Hello hello = MakeHello(WORKER, 1);
+  ASSERT_OK(coordinator_.Join(hello));
+  for (int second = 0; second < 100; ++second) {
+    time_.now += absl::Seconds(1);
+    coordinator_.Hear(hello, Activity());
+    EXPECT_TRUE(coordinator_.CheckLiveness().empty());
+    ASSERT_OK(coordinator_.status());
+  }
+  for (int second = 0; second < 10; ++second) {
+    time_.now += absl::Seconds(1);
+    EXPECT_TRUE(coordinator_.CheckLiveness().empty());
+  }
+  EXPECT_THAT(coordinator_.status(),
+              StatusIs(StatusCode::kUnavailable,
+                       HasSubstr("worker 1 (process 101 on host1) is dead")));
 }
 
 TEST_F(CoordinatorTest, AMembersFailureAbortsWithItsName) {
@@ -152,6 +183,22 @@ TEST_F(CoordinatorTest, TheObserverHearsOfALoss) {
                           "aborted: worker 1 (process 101 on host1) was lost"));
 }
 
+TEST_F(CoordinatorTest, TheObserverHearsOfWarningsOnce) {
+  const Hello hello = MakeHello(WORKER, 1);
+  ASSERT_OK(coordinator_.Join(hello));
+  Activity stuck;
+  stuck.set_under_way(true);
+  for (int second = 0; second < 20; ++second) {
+    time_.now += absl::Seconds(1);
+    coordinator_.Hear(hello, stuck);
+    (void)coordinator_.CheckLiveness();
+  }
+  EXPECT_THAT(listener_.heard,
+              ElementsAre("worker 1 joined",
+                          AllOf(HasSubstr("warned: worker 1 (process 101 on host1)"),
+                                HasSubstr("no progress"))));
+}
+
 TEST_F(CoordinatorTest, GetWaitsForPut) {
   std::thread putter([&] { coordinator_.Put("key", "value"); });
   ASSERT_OK_AND_ASSIGN(const std::string value, coordinator_.Get("key", kLong));
@@ -166,6 +213,16 @@ TEST_F(CoordinatorTest, GetRunsOutAndNamesWhoIsMissing) {
                               AllOf(HasSubstr("endpoint/server 0"),
                                     HasSubstr("not joined: worker 1, server 0"))));
   EXPECT_EQ(ExitCodeOf(value.status()), ExitCode::kRendezvousTimeout);
+}
+
+TEST_F(CoordinatorTest, MissingUntilJoined) {
+  EXPECT_EQ(coordinator_.missing(), "worker 0, worker 1, server 0");
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 1)));
+  EXPECT_EQ(coordinator_.missing(), "worker 0, server 0");
+  ASSERT_OK(coordinator_.Join(MakeHello(WORKER, 0)));
+  ASSERT_OK(coordinator_.Join(MakeHello(SERVER, 0)));
+  coordinator_.Leave(MakeHello(WORKER, 0), absl::OkStatus());
+  EXPECT_EQ(coordinator_.missing(), "");
 }
 
 TEST_F(CoordinatorTest, BarrierLetsAllThroughTogether) {
@@ -186,6 +243,35 @@ TEST_F(CoordinatorTest, BarrierRunsOutAndNamesWhoIsMissing) {
   // Entering again is not entering twice.
   EXPECT_THAT(coordinator_.Barrier("start", MakeHello(WORKER, 1).member(), kShort),
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("worker 0, server 0")));
+}
+
+TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
+  JobSpec spec = MakeSpec(2, 1);
+  spec.set_steps(10);
+  Optimizer& optimizer =
+      *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
+  optimizer.mutable_adam()->set_learning_rate(0.5f);
+  optimizer.mutable_adam()->set_beta1(0.9f);
+  optimizer.mutable_schedule()->mutable_cosine();
+  const RealTime time;
+  JobObserver nobody;
+  Coordinator coordinator(spec, &time, &nobody);
+  ASSERT_OK_AND_ASSIGN(const auto schedule, coordinator.GetSchedule(7, 100));
+  ASSERT_EQ(schedule.size(), 3);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(schedule[i], StepConstantsAt(optimizer, 10, 7 + i));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto one, coordinator.GetSchedule(0, 1));
+  EXPECT_EQ(one, std::vector<StepConstants>{StepConstantsAt(optimizer, 10, 0)});
+  for (const auto& [first_step, count] : std::vector<std::pair<int64_t, int64_t>>{
+           {-1, 1}, {10, 1}, {0, 0}, {0, -1}, {0, kMostScheduleSteps + 1}}) {
+    EXPECT_THAT(
+        coordinator.GetSchedule(first_step, count),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr("the job has 10 steps")));
+  }
+  coordinator.Abort(PeerLostError("over"));
+  EXPECT_THAT(coordinator.GetSchedule(0, 1),
+              StatusIs(StatusCode::kUnavailable, testing::Eq("over")));
 }
 
 TEST_F(CoordinatorTest, AbortFreesWhoIsParked) {

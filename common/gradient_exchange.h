@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -63,6 +64,10 @@ class GradientExchange {
   virtual void Abort(absl::Status reason) = 0;
 
   virtual ExchangeTraffic traffic() const = 0;
+
+  // What of whom a Finish in flight waits for, for messages: "bucket 1 of left neighbour
+  // worker 2 (...)"; empty while it waits for nobody. Any thread.
+  virtual std::string Awaited() const = 0;
 };
 
 }  // namespace psring

@@ -2,6 +2,8 @@
 #ifndef PSRING_COMMON_JOB_OBSERVER_H_
 #define PSRING_COMMON_JOB_OBSERVER_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
@@ -22,6 +24,8 @@ class JobObserver {
   virtual void Ended(const Hello& /*process*/, const absl::Status& /*outcome*/) {}
   // The job has been aborted while it had members or waited for some. At most once.
   virtual void Aborted(const absl::Status& /*reason*/) {}
+  // A member gets no further, and may be found to be stalled.
+  virtual void Warned(const std::string& /*text*/) {}
   // A member reports. `intake` is the processor time that all of its reports together
   // have taken here until this call.
   virtual void Reported(const Member& /*from*/, RecordBatch /*batch*/,

@@ -10,6 +10,7 @@
 #include "common/abort_source.h"
 #include "common/coordinator.h"
 #include "common/errors.h"
+#include "common/fetched_step_constants.h"
 #include "common/mutex.h"
 #include "glog/logging.h"
 #include "grpc/grpc.h"
@@ -71,8 +72,15 @@ class AbortWatchdog {
 }  // namespace
 
 std::string HostPort(const std::string& host, int port) {
-  return absl::StrContains(host, ":") ? absl::StrCat("[", host, "]:", port)
-                                      : absl::StrCat(host, ":", port);
+  const bool bare_ipv6 = absl::StrContains(host, ":") && !absl::StartsWith(host, "[");
+  return bare_ipv6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client) {
+  return std::make_shared<FetchedStepConstants>(
+      client.spec().steps(), [&client](int64_t first_step, int64_t count) {
+        return client.GetSchedule(first_step, count);
+      });
 }
 
 TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {

@@ -3,12 +3,14 @@
 #define PSRING_COMMON_MEMBER_PROCESS_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/coordinator_client.h"
 #include "common/gradient_exchange.h"
+#include "common/step_constants.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -20,7 +22,7 @@ struct Endpoint {
   absl::Duration rendezvous_timeout;
 };
 
-// "HOST:PORT", with an IPv6 address in brackets.
+// "HOST:PORT", with an IPv6 address in brackets, which it may have already.
 std::string HostPort(const std::string& host, int port);
 
 // Parses the command line, joins the job, runs `body`, and leaves with its outcome. The
@@ -30,6 +32,10 @@ std::string HostPort(const std::string& host, int port);
 int RunMember(int argc, char** argv, Role role, const std::string& description,
               const std::function<absl::Status(const Endpoint&, const Member&,
                                                CoordinatorClient&)>& body);
+
+// The job's step constants, from the coordinator and ahead of their use. `client`
+// outlives the source, whose waits end when the job is aborted.
+std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client);
 
 // What a process reports of its traffic at the end.
 TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic);

@@ -1,4 +1,4 @@
-// The optimizer: one piece of code for servers and ranks, over any slice.
+// The optimizers: one piece of code for servers and ranks, over any slice.
 #ifndef PSRING_COMMON_OPTIMIZER_H_
 #define PSRING_COMMON_OPTIMIZER_H_
 
@@ -6,29 +6,43 @@
 #include <span>
 #include <vector>
 
+#include "common/step_constants.h"
 #include "proto/experiment.pb.h"
 
 namespace psring {
 
-// Stochastic gradient descent with momentum and weight decay over one slice of the
-// parameters; owns the slice's state (one float per element with momentum, none
-// without). Element-wise: a slice cut in two and updated in two calls gives the same
-// bits. Not thread-safe. Source: Sutskever et al., 2013, in the form without dampening.
+// Bytes of state that the optimizer keeps for each element that it updates.
+int64_t OptimizerStateBytesPerElement(const Optimizer& settings);
+
+// One optimizer over one slice of the parameters; owns the slice's state. Element-wise,
+// by the formulas in proto/experiment.proto: a slice cut in parts and updated in several
+// calls gives the same bits. So do all processors: only additions, multiplications,
+// divisions and square roots occur, which IEEE 754 defines to the last bit. Nothing is
+// allocated after construction. Not thread-safe.
+//
+// Sources: Sutskever et al., 2013 (momentum and nesterov, in the form whose velocity does
+// not contain the learning rate and with the gradient not dampened); Kingma and Ba, 2015
+// (Adam); Loshchilov and Hutter, 2019 (AdamW); Duchi et al., 2011 (Adagrad).
 class SliceOptimizer {
  public:
+  // `settings` has a kind, and no default is left to be filled in.
   SliceOptimizer(const Optimizer& settings, int64_t count);
 
-  // parameters -= update(gradient); `offset` is where the spans begin in the slice.
-  void Apply(int64_t offset, std::span<float> parameters,
+  // Updates the part of the slice that begins at `offset`. The spans have equal length
+  // and do not overlap. `constants` are those of the number of updates before this one.
+  void Apply(const StepConstants& constants, int64_t offset, std::span<float> parameters,
              std::span<const float> gradient);
 
   int64_t state_bytes() const {
-    return static_cast<int64_t>(velocity_.size() * sizeof(float));
+    return static_cast<int64_t>((first_.size() + second_.size()) * sizeof(float));
   }
 
  private:
-  const Sgd settings_;
-  std::vector<float> velocity_;  // Empty without momentum.
+  const Optimizer settings_;
+  const int64_t count_;
+  // One float per element of the slice, or none.
+  std::vector<float> first_;   // Velocity, or Adam's mean of gradients.
+  std::vector<float> second_;  // Adam's mean of squares, or Adagrad's sum of them.
 };
 
 }  // namespace psring

@@ -31,6 +31,10 @@ ArmRecorder::ArmRecorder(const JobSpec& spec, DatabaseWriter* writer)
   writer_->Add([spec, now = absl::Now()](RunDatabase& database) {
     return database.BeginRun(spec, ModeOf(spec), Configuration(spec), now);
   });
+  for (const StallWorker& stall : spec.experiment().inject().stall_worker()) {
+    Note(Severity::kWarning, absl::StrCat("worker ", stall.rank()),
+         absl::StrCat("injected: gets stuck in step ", stall.step()));
+  }
   for (const SlowWorker& slow : spec.experiment().inject().slow_worker()) {
     Note(Severity::kWarning, absl::StrCat("worker ", slow.rank()),
          absl::StrFormat("injected: computes %.3g times as long", slow.factor()));
@@ -66,6 +70,8 @@ void ArmRecorder::Ended(const Hello& process, const absl::Status& outcome) {
 void ArmRecorder::Aborted(const absl::Status& reason) {
   Note(Severity::kError, "", absl::StrCat("the run was aborted: ", reason.message()));
 }
+
+void ArmRecorder::Warned(const std::string& text) { Note(Severity::kWarning, "", text); }
 
 void ArmRecorder::Reported(const Member& from, RecordBatch batch, absl::Duration intake) {
   {

@@ -27,6 +27,7 @@ class ArmRecorder final : public JobObserver {
   void Joined(const Hello& process) override;
   void Ended(const Hello& process, const absl::Status& outcome) override;
   void Aborted(const absl::Status& reason) override;
+  void Warned(const std::string& text) override;
   void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override;
 
   // An event that the coordinator does not know of. `process` as in RunDatabase.

@@ -110,6 +110,7 @@ TEST_F(ArmRecorderTest, EventsTellTheStoryInOrderAndNameTheLost) {
   recorder_->Joined(MakeHello(0));
   recorder_->Joined(MakeHello(1));
   Report(/*rank=*/1, /*step=*/0);
+  recorder_->Warned("worker 1 gets no further");
   recorder_->Note(Severity::kError, "worker 1", "process 101 was killed");
   recorder_->Ended(MakeHello(1), PeerLostError("worker 1 was lost"));
   recorder_->Aborted(PeerLostError("worker 1 was lost"));
@@ -121,6 +122,7 @@ TEST_F(ArmRecorderTest, EventsTellTheStoryInOrderAndNameTheLost) {
       ElementsAre("warning / worker 1 / injected: computes 3 times as long",
                   "info / worker 0 / joined: process 100 on host",
                   "info / worker 1 / joined: process 101 on host",
+                  "warning / - / worker 1 gets no further",
                   "error / worker 1 / process 101 was killed",
                   "error / worker 1 / ended with an error: worker 1 was lost; steps "
                   "recorded of it: 1",

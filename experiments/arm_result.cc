@@ -140,20 +140,19 @@ Certificate CertifyTraffic(const JobSpec& spec, const ArmRecords& records,
     }
   }
   return {.verdict = Verdict::kPass,
-          .why = "every endpoint's payload bytes equal the formula in both directions"};
+          .why = "payload bytes equal the formula at every endpoint, in both directions"};
 }
 
-// Every step that a rank checked must have been checked alike by all.
+// Every step that a rank checked must have been checked alike by all; names the first
+// that was not.
 Certificate CertifyReplicas(const ArmRecords& records) {
   if (records.steps.size() < 2) {
     return {.verdict = Verdict::kNotApplicable, .why = "one replica"};
   }
   int64_t checked = 0;
-  const auto& first = records.steps[0];
-  for (size_t rank = 1; rank < records.steps.size(); ++rank) {
-    checked = 0;
-    for (size_t step = 0; step < first.size(); ++step) {
-      const StepRecord& a = first[step];
+  for (size_t step = 0; step < records.steps[0].size(); ++step) {
+    const StepRecord& a = records.steps[0][step];
+    for (size_t rank = 1; rank < records.steps.size(); ++rank) {
       const StepRecord& b = records.steps[rank].at(step);
       if (a.has_parameter_digest() != b.has_parameter_digest() ||
           a.parameter_digest() != b.parameter_digest()) {
@@ -162,8 +161,8 @@ Certificate CertifyReplicas(const ArmRecords& records) {
                     "after step %d worker 0 has digest %016x, worker %d %016x", step,
                     a.parameter_digest(), rank, b.parameter_digest())};
       }
-      checked += a.has_parameter_digest();
     }
+    checked += a.has_parameter_digest();
   }
   return {.verdict = Verdict::kPass,
           .why = absl::StrCat(records.steps.size(), " ranks equal at ", checked,

@@ -88,7 +88,7 @@ struct ArmResult {
   std::optional<double> time_to_target_seconds;
   std::vector<EndpointTraffic> endpoints;
   std::optional<uint64_t> parameter_digest;  // Of rank 0 after the last step.
-  // Of rank 0, by number of steps done.
+  // Of rank 0 after each step that was checked, by step (from 0).
   std::map<int64_t, uint64_t> digests;
   Certificate replica;
   Certificate traffic;

@@ -16,6 +16,7 @@
 #include "common/coordinator.h"
 #include "common/coordinator_service.h"
 #include "common/errors.h"
+#include "common/member_process.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
 #include "experiments/arm_recorder.h"
@@ -75,7 +76,7 @@ class ArmRun {
         children_(children),
         progress_(progress),
         recorder_(spec, writer),
-        coordinator_(spec, &recorder_) {}
+        coordinator_(spec, &time_, &recorder_) {}
 
   absl::Status Run() {
     const absl::Status outcome = Drive();
@@ -95,6 +96,7 @@ class ArmRun {
       }
       progress_->Show(spec_.arm().name(), spec_.steps(), recorder_.Progress(),
                       time_.Elapsed());
+      CheckRendezvous();
       if (!coordinator_.status().ok()) Hurry();
     }
     progress_->Clear();
@@ -102,8 +104,8 @@ class ArmRun {
   }
 
   absl::Status StartAll() {
-    const std::vector<ProcessToStart> processes = ProcessesOf(
-        spec_, options_, absl::StrCat(options_.advertise, ":", host_->port()));
+    const std::vector<ProcessToStart> processes =
+        ProcessesOf(spec_, options_, HostPort(options_.advertise, host_->port()));
     if (options_.external) {
       PrintHowToStart(processes);
       return absl::OkStatus();
@@ -139,6 +141,17 @@ class ArmRun {
                        "; its log: ", options_.log_folder, "/",
                        absl::StrReplaceAll(child.name, {{" ", "-"}}), ".log")));
     }
+  }
+
+  // Members that have joined miss the others by themselves, but nobody else misses the
+  // first one.
+  void CheckRendezvous() {
+    if (time_.Elapsed() < options_.rendezvous_timeout) return;
+    const std::string missing = coordinator_.missing();
+    if (missing.empty()) return;
+    coordinator_.Abort(RendezvousTimeoutError(
+        absl::StrCat("not joined within ",
+                     absl::FormatDuration(options_.rendezvous_timeout), ": ", missing)));
   }
 
   // The job has been aborted and everyone told; who does not end in time is killed.

@@ -23,6 +23,7 @@ struct ArmRunOptions {
   // Where the coordinator listens, and how others reach it. Port 0: any free one.
   std::string listen = "127.0.0.1:0";
   std::string advertise = "127.0.0.1";
+  // For every process to join, and handed to the processes for their own waits.
   absl::Duration rendezvous_timeout = absl::Seconds(60);
 };
 

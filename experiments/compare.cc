@@ -21,6 +21,7 @@
 #include "experiments/config.h"
 #include "experiments/database_writer.h"
 #include "experiments/environment.h"
+#include "experiments/optimizer_config.h"
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
 #include "experiments/result_table.h"
@@ -70,14 +71,17 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
                          const std::string& folder) {
   const Training& training = experiment.training();
   std::string text = absl::StrFormat(
-      "%s: global batch %d, gradients reduced to their mean, learning rate %.6g, seed "
-      "%d; "
-      "results in %s\n",
-      experiment.name(), training.global_batch(),
-      training.optimizer().sgd().learning_rate(), training.seed(), folder);
+      "%s: global batch %d, gradients reduced to their mean, %s, seed %d; results in "
+      "%s\n",
+      experiment.name(), training.global_batch(), DescribeOptimizer(training.optimizer()),
+      training.seed(), folder);
   for (const SlowWorker& slow : experiment.inject().slow_worker()) {
     absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
                           slow.rank(), slow.factor());
+  }
+  for (const StallWorker& stall : experiment.inject().stall_worker()) {
+    absl::StrAppendFormat(&text, "injected: worker %d gets stuck in step %d\n",
+                          stall.rank(), stall.step());
   }
   int64_t most = 0;
   for (const JobSpec& spec : specs) {

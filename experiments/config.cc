@@ -7,9 +7,11 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
+#include "experiments/optimizer_config.h"
 #include "google/protobuf/text_format.h"
 #include "worker/data_set.h"
 
@@ -40,11 +42,17 @@ void FillDefaults(Experiment* experiment) {
   if (fashion_mnist->directory().empty()) {
     fashion_mnist->set_directory(kFashionMnistDirectory);
   }
+  FillOptimizerDefaults(experiment->mutable_training()->mutable_optimizer());
   Buckets* buckets = experiment->mutable_buckets();
   if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
   if (buckets->first_cap_bytes() == 0) {
     buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
   }
+  Liveness* liveness = experiment->mutable_liveness();
+  const LivenessSettings settings = SettingsOf(*liveness);
+  liveness->set_heartbeat_seconds(absl::ToDoubleSeconds(settings.heartbeat));
+  liveness->set_dead_seconds(absl::ToDoubleSeconds(settings.dead));
+  liveness->set_stall_seconds(absl::ToDoubleSeconds(settings.stall));
   for (Arm& arm : *experiment->mutable_arms()) {
     if (arm.has_parameter_server()) arm.mutable_parameter_server()->mutable_sync();
   }

@@ -16,8 +16,9 @@ namespace psring {
 // Reads an experiment in text format (proto/experiment.proto), applies the overrides in
 // their order (experiments/config_text.h has their syntax), checks it, and fills in what
 // was left out: data.fashion_mnist.directory, buckets.cap_bytes (1 MiB),
-// buckets.first_cap_bytes (256 KiB, at most cap_bytes), and `sync` for a parameter-server
-// arm without consistency. Arms keep their own cluster; ResolveArm resolves it.
+// buckets.first_cap_bytes (256 KiB, at most cap_bytes), `sync` for a parameter-server arm
+// without consistency, and the optimizer's settings (experiments/optimizer_config.h).
+// Arms keep their own cluster; ResolveArm resolves it.
 //
 // Errors: NotFound, there is no such file; InvalidArgument, one line that names the file
 // and line, or the override, the field, what is wrong with it and what is allowed.

@@ -9,7 +9,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
+#include "experiments/optimizer_config.h"
 
 namespace psring {
 namespace {
@@ -40,6 +42,7 @@ class Checker {
     RETURN_IF_ERROR(CheckTraining());
     RETURN_IF_ERROR(CheckCluster());
     RETURN_IF_ERROR(CheckBuckets());
+    RETURN_IF_ERROR(CheckLiveness());
     if (!OnFailure_IsValid(experiment_.on_failure())) {
       return Wrong("on_failure", absl::StrCat("is ", int{experiment_.on_failure()}),
                    ValueNames(*OnFailure_descriptor()));
@@ -107,7 +110,7 @@ class Checker {
       return WrongOrMissing("training.global_batch",
                             static_cast<double>(training.global_batch()), "at least 1");
     }
-    RETURN_IF_ERROR(CheckOptimizer());
+    RETURN_IF_ERROR(CheckOptimizer(training.optimizer(), origins_));
     RETURN_IF_ERROR(
         CheckAtLeast("training.evaluation_interval", training.evaluation_interval(), 0));
     RETURN_IF_ERROR(
@@ -115,29 +118,6 @@ class Checker {
     const double target = training.target_accuracy();
     if (!(target >= 0 && target <= 1)) {
       return Wrong("training.target_accuracy", absl::StrCat("is ", target), "0 to 1");
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckOptimizer() const {
-    const Optimizer& optimizer = experiment_.training().optimizer();
-    if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
-      return Missing("training.optimizer", Members(optimizer, "kind"));
-    }
-    // Written so that not-a-number fails each of them.
-    const Sgd& sgd = optimizer.sgd();
-    const std::string path = "training.optimizer.sgd.";
-    if (!(sgd.learning_rate() > 0 && std::isfinite(sgd.learning_rate()))) {
-      return WrongOrMissing(path + "learning_rate", sgd.learning_rate(),
-                            "a finite number above 0");
-    }
-    if (!(sgd.momentum() >= 0 && sgd.momentum() < 1)) {
-      return Wrong(path + "momentum", absl::StrCat("is ", sgd.momentum()),
-                   "at least 0 and below 1");
-    }
-    if (!(sgd.weight_decay() >= 0 && std::isfinite(sgd.weight_decay()))) {
-      return Wrong(path + "weight_decay", absl::StrCat("is ", sgd.weight_decay()),
-                   "a finite number of at least 0");
     }
     return absl::OkStatus();
   }
@@ -170,6 +150,27 @@ class Checker {
     };
     RETURN_IF_ERROR(check("buckets.cap_bytes", experiment_.buckets().cap_bytes()));
     return check("buckets.first_cap_bytes", experiment_.buckets().first_cap_bytes());
+  }
+
+  absl::Status CheckLiveness() const {
+    const Liveness& liveness = experiment_.liveness();
+    const auto check = [this](const std::string& path, double seconds) {
+      if (!origins_.Has(path) || (seconds > 0 && std::isfinite(seconds))) {
+        return absl::OkStatus();
+      }
+      return WrongOrMissing(path, seconds, "a finite number above 0");
+    };
+    RETURN_IF_ERROR(check("liveness.heartbeat_seconds", liveness.heartbeat_seconds()));
+    RETURN_IF_ERROR(check("liveness.dead_seconds", liveness.dead_seconds()));
+    RETURN_IF_ERROR(check("liveness.stall_seconds", liveness.stall_seconds()));
+    const LivenessSettings settings = SettingsOf(liveness);
+    if (settings.dead <= 2 * settings.heartbeat) {
+      return Wrong("liveness.dead_seconds",
+                   absl::StrCat("is ", absl::ToDoubleSeconds(settings.dead)),
+                   absl::StrCat("more than two heartbeats, ",
+                                absl::ToDoubleSeconds(2 * settings.heartbeat)));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckArms() const {
@@ -251,23 +252,34 @@ class Checker {
       if (!arm.has_local()) ranks = ranks == 0 ? workers : std::min(ranks, workers);
     }
     if (ranks == 0) ranks = 1;
-    std::set<int64_t> slow;
+    std::set<int64_t> slow, stalled;
     for (int i = 0; i < experiment_.inject().slow_worker_size(); ++i) {
       const SlowWorker& worker = experiment_.inject().slow_worker(i);
       const std::string path = absl::StrCat("inject.slow_worker[", i, "]");
-      if (worker.rank() < 0 || worker.rank() >= ranks) {
-        return Wrong(path + ".rank", absl::StrCat("is ", worker.rank()),
-                     absl::StrCat("0 to ", ranks - 1, ", the ranks that all arms have"));
-      }
-      if (!slow.insert(worker.rank()).second) {
-        return Wrong(path + ".rank",
-                     absl::StrCat("rank ", worker.rank(), " is slowed down twice"),
-                     "each rank once");
-      }
+      RETURN_IF_ERROR(CheckInjectedRank(path, worker.rank(), ranks, &slow));
       if (!(worker.factor() >= 1 && std::isfinite(worker.factor()))) {
         return WrongOrMissing(path + ".factor", worker.factor(),
                               "a finite number of at least 1");
       }
+    }
+    for (int i = 0; i < experiment_.inject().stall_worker_size(); ++i) {
+      const StallWorker& worker = experiment_.inject().stall_worker(i);
+      const std::string path = absl::StrCat("inject.stall_worker[", i, "]");
+      RETURN_IF_ERROR(CheckInjectedRank(path, worker.rank(), ranks, &stalled));
+      RETURN_IF_ERROR(CheckAtLeast(path + ".step", worker.step(), 0));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInjectedRank(const std::string& path, int64_t rank, int64_t ranks,
+                                 std::set<int64_t>* seen) const {
+    if (rank < 0 || rank >= ranks) {
+      return Wrong(path + ".rank", absl::StrCat("is ", rank),
+                   absl::StrCat("0 to ", ranks - 1, ", the ranks that all arms have"));
+    }
+    if (!seen->insert(rank).second) {
+      return Wrong(path + ".rank", absl::StrCat("rank ", rank, " is named twice"),
+                   "each rank once");
     }
     return absl::OkStatus();
   }

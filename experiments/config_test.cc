@@ -49,6 +49,7 @@ TEST(LoadExperimentTest, FillsInDefaults) {
   EXPECT_EQ(experiment.buckets().first_cap_bytes(), 256 << 10);
   EXPECT_TRUE(experiment.arms(0).parameter_server().has_sync());
   EXPECT_EQ(experiment.training().seed(), 0);
+  EXPECT_TRUE(experiment.training().optimizer().schedule().has_constant());
   ASSERT_OK_AND_ASSIGN(const Experiment small, Load({"buckets.cap_bytes=4096"}));
   EXPECT_EQ(small.buckets().first_cap_bytes(), 4096);
 }
@@ -159,7 +160,14 @@ TEST(LoadExperimentTest, Refuses) {
       {{"training={global_batch: 2}"}, "training: has no length; allowed: steps, epochs"},
       {{"training.steps=0"}, "training.steps: is 0; allowed: at least 1"},
       {{"training.epochs=-1"}, "training.epochs: is -1; allowed: at least 1"},
-      {{"training.optimizer={}"}, "training.optimizer: missing; allowed: sgd"},
+      {{"training.optimizer={}"},
+       "training.optimizer: missing; allowed: sgd, adam, adamw, adagrad"},
+      {{"training.optimizer={adam {beta1: 0.5}}"},
+       "training.optimizer.adam.learning_rate: missing; allowed: a finite number above "
+       "0"},
+      {{"training.optimizer.sgd.nesterov=yes"},
+       "training.optimizer.sgd.nesterov: not a value of this field (Invalid value for "
+       "boolean field \"nesterov\". Value: \"yes\".); allowed: true or false"},
       {{"training.optimizer.sgd={}"},
        "training.optimizer.sgd.learning_rate: missing; allowed: a finite number above 0"},
       {{"training.optimizer.sgd.learning_rate=0"},
@@ -199,6 +207,12 @@ TEST(LoadExperimentTest, Refuses) {
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
+      {{"liveness.stall_seconds=-1"},
+       "liveness.stall_seconds: is -1; allowed: a finite number above 0"},
+      {{"liveness.dead_seconds=nan"},
+       "liveness.dead_seconds: is nan; allowed: a finite number above 0"},
+      {{"liveness.dead_seconds=2"},
+       "liveness.dead_seconds: is 2; allowed: more than two heartbeats, 2"},
       {{"inject.slow_worker=[{rank: 2 factor: 2}]"},
        "inject.slow_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms have"},
       {{"arms[1].cluster.workers=1", "inject.slow_worker=[{rank: 1 factor: 2}]"},
@@ -207,8 +221,13 @@ TEST(LoadExperimentTest, Refuses) {
        "inject.slow_worker[0].rank: is -1; allowed: 0 to 1, the ranks that all arms "
        "have"},
       {{"inject.slow_worker=[{rank: 1 factor: 2}, {rank: 1 factor: 3}]"},
-       "inject.slow_worker[1].rank: rank 1 is slowed down twice; allowed: each rank "
+       "inject.slow_worker[1].rank: rank 1 is named twice; allowed: each rank "
        "once"},
+      {{"inject.stall_worker=[{rank: 2 step: 1}]"},
+       "inject.stall_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms "
+       "have"},
+      {{"inject.stall_worker=[{rank: 1 step: -1}]"},
+       "inject.stall_worker[0].step: is -1; allowed: at least 0"},
       {{"inject.slow_worker=[{rank: 1 factor: 0.5}]"},
        "inject.slow_worker[0].factor: is 0.5; allowed: a finite number of at least 1"},
       {{"inject.slow_worker=[{rank: 1}]"},
@@ -233,6 +252,9 @@ TEST(LoadExperimentTest, Accepts) {
            {"cluster.workers=4096", "training.global_batch=4096"},
            {"arms[1].cluster.workers=3"},
            {"training.optimizer.sgd.momentum=0.999"},
+           {"training.optimizer.adamw.learning_rate=0.001",
+            "training.optimizer.schedule.warmup_steps=10"},
+           {"training.optimizer={adagrad {learning_rate: 1} schedule {cosine {}}}"},
            {"training.target_accuracy=1"},
            {"buckets.cap_bytes=4"},
            // Servers are not needed where there are no parameter servers.
@@ -251,6 +273,8 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
       Load({"training.optimizer.sgd.learning_rate=0.1", "training.target_accuracy=0.7",
             "training.seed=18446744073709551615", "arms[1].cluster.workers=4",
             "inject.slow_worker=[{rank: 1 factor: 1.1}]",
+            "training.optimizer.adam={learning_rate: 0.1 beta1: 0}",
+            "training.optimizer.schedule={warmup_steps: 9 cosine {final_factor: 0.1}}",
             "data.fashion_mnist.directory=/a \"b\""}));
   const std::string text = PrintExperiment(experiment);
   ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));

@@ -58,6 +58,8 @@ std::string Values(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_FLOAT:
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return "a number";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
     case FieldDescriptor::CPPTYPE_STRING:
       return "a text in quotes";
     case FieldDescriptor::CPPTYPE_ENUM:
@@ -186,7 +188,7 @@ absl::Status Parse(const std::string& text, const std::string& path,
   }
   for (const absl::string_view prefix :
        {"Expected integer", "Expected double", "Expected string", "Integer out of range",
-        "Unknown enumeration value"}) {
+        "Unknown enumeration value", "Invalid value for boolean field"}) {
     if (!absl::StartsWith(sentence, prefix)) continue;
     const std::string name =
         LastFieldName(TextBefore(text, error.line(), error.column()));

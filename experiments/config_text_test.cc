@@ -60,7 +60,7 @@ TEST(ReadTextTest, NotesTheLineOfEveryField) {
 TEST(ReadTextTest, UnknownField) {
   EXPECT_THAT(Read("name: 'x'\n\n  nmae: 'y'"),
               IsError("f.txt:3: nmae: no such field; allowed: name, model, data, "
-                      "training, cluster, buckets, on_failure, arms, inject"));
+                      "training, cluster, buckets, on_failure, arms, inject, liveness"));
   EXPECT_THAT(Read("name: 'x'\ntraining {\n  seed: 1\n  stpes: 5\n}"),
               IsError(std::string("f.txt:4: training.stpes: no such field; allowed: ") +
                       kTrainingFields));
@@ -198,10 +198,10 @@ TEST_F(ApplyOverrideTest, Errors) {
          std::string("training.stpes: no such field; allowed: ") + kTrainingFields);
   expect("arm[0].name=x",
          "arm[0]: no such field; allowed: name, model, data, training, cluster, buckets, "
-         "on_failure, arms, inject");
+         "on_failure, arms, inject, liveness");
   expect("=5",
          "no such field; allowed: name, model, data, training, cluster, buckets, "
-         "on_failure, arms, inject");
+         "on_failure, arms, inject, liveness");
   expect("arms[2].name=x",
          "arms[2]: not one of the 2 elements of this list; allowed: arms[0] to arms[1]");
   expect("arms.name=x",

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job_plan.h"
+#include "common/optimizer.h"
 #include "experiments/text.h"
 #include "experiments/traffic_formula.h"
 
@@ -62,7 +63,10 @@ std::string TrafficRows(const JobSpec& spec, const JobPlan& plan) {
 std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
                        const DataSetShape& data) {
   const Training& training = spec.experiment().training();
-  const bool has_state = training.optimizer().sgd().momentum() != 0;
+  // Of a part of the model that is so many bytes.
+  const auto state = [&](int64_t bytes) {
+    return bytes / kFloatBytes * OptimizerStateBytesPerElement(training.optimizer());
+  };
   const int64_t model = plan.layout.bytes();
   const int64_t samples =
       (data.train_count + data.test_count) * (data.features + 1);  // Bytes and labels.
@@ -91,13 +95,13 @@ std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
   for (int rank = 0; rank < spec.workers(); ++rank) {
     const bool steps_here = spec.servers() == 0;
     row(absl::StrCat("worker ", rank),
-        {model, model, steps_here && has_state ? model : 0, 0, activations, samples,
+        {model, model, steps_here ? state(model) : 0, 0, activations, samples,
          rank == 0 ? snapshots * model : 0});
   }
   for (int server = 0; server < spec.servers(); ++server) {
     const int64_t share = ServerStepBytes(plan.slots, server, /*workers=*/1);
     row(absl::StrCat("server ", server),
-        {share, 0, has_state ? share : 0, share * spec.workers(), 0, 0, 0});
+        {share, 0, state(share), share * spec.workers(), 0, 0, 0});
   }
   return FormatTable({"memory, bytes", "parameters", "gradients", "optimizer",
                       "contributions", "activations", "data set", "snapshots", "sum"},

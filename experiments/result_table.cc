@@ -89,15 +89,14 @@ std::string TrafficTable(const std::vector<ArmResult>& arms) {
 }
 
 std::string CertificateLines(const std::vector<ArmResult>& arms) {
-  std::string lines;
-  const auto add = [&](const char* what, const ArmResult& arm,
-                       const Certificate& certificate) {
-    absl::StrAppend(&lines, "  ", what, " ", ToString(certificate.verdict), "  ",
-                    arm.name, ": ", certificate.why, "\n");
-  };
+  std::string lines = "  certificates\n";
   for (const ArmResult& arm : arms) {
-    add("replica", arm, arm.replica);
-    add("traffic", arm, arm.traffic);
+    const auto add = [&](const char* what, const Certificate& certificate) {
+      absl::StrAppendFormat(&lines, "  %-7s %-14s  %s: %s\n", what,
+                            ToString(certificate.verdict), arm.name, certificate.why);
+    };
+    add("replica", arm.replica);
+    add("traffic", arm.traffic);
   }
   return lines;
 }
@@ -107,7 +106,7 @@ std::string CertificateLines(const std::vector<ArmResult>& arms) {
 std::string ResultTable(const Experiment& experiment,
                         const std::vector<ArmResult>& arms) {
   return absl::StrCat(ArmTable(experiment, arms), "\n", TrafficTable(arms), "\n",
-                      "  certificates\n", CertificateLines(arms));
+                      CertificateLines(arms));
 }
 
 }  // namespace psring

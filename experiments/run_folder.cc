@@ -63,7 +63,9 @@ absl::Status RunFolder::Write(absl::string_view name, absl::string_view content)
     return CannotWrite(path, strerror(failure));
   }
   if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    return CannotWrite(path, strerror(errno));
+    failure = errno;
+    std::remove(beside.c_str());
+    return CannotWrite(path, strerror(failure));
   }
   return absl::OkStatus();
 }

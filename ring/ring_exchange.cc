@@ -11,10 +11,12 @@ namespace psring {
 
 RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
                            const Optimizer& optimizer,
+                           std::shared_ptr<StepConstantsSource> constants,
                            std::unique_ptr<Transport> transport, RingOptions options,
                            const TimeSource* time)
     : plan_(std::move(plan)),
       mean_factor_(MeanFactor(ranks)),
+      constants_(std::move(constants)),
       time_(time),
       transport_(std::move(transport)),
       all_reduce_(rank, ranks, transport_.get(), &counters_, options),
@@ -79,6 +81,11 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
         absl::StrCat("step ", step, " is to be finished after ", launched_, " of ",
                      plan_.buckets.size(), " buckets were launched"));
   }
+  const absl::StatusOr<StepConstants> constants = constants_->At(step);
+  if (!constants.ok()) {
+    Abort(constants.status());
+    return AwaitSummed(0);  // The buffers are let go of first.
+  }
   StepReport report = {.next_step = step + 1};
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     RETURN_IF_ERROR(AwaitSummed(i + 1));
@@ -86,7 +93,7 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
     const Range range = plan_.buckets[i].range;
     const std::span<float> gradient = gradients_.Slice(range).host();
     ScaleInPlace(gradient, mean_factor_);
-    optimizers_[i].Apply(0, parameters_.Slice(range).host(), gradient);
+    optimizers_[i].Apply(*constants, 0, parameters_.Slice(range).host(), gradient);
     report.optimizer += time_->Elapsed() - start;
   }
   step_ = step + 1;
@@ -139,8 +146,17 @@ void RingExchange::SumLaunchedBuckets() {
 absl::Status RingExchange::AwaitSummed(size_t buckets) {
   MutexLock lock(&mutex_);
   // Ends without a deadline of its own: Sum has one, and Abort wakes both.
+  awaited_ = static_cast<int>(buckets) - 1;
   while (status_.ok() ? summed_ < buckets : summing_) changed_.Wait(&mutex_);
+  awaited_ = -1;
   return status_;
+}
+
+std::string RingExchange::Awaited() const {
+  MutexLock lock(&mutex_);
+  if (awaited_ < 0 || transport_ == nullptr) return "";
+  return absl::StrCat("bucket ", awaited_, " of ", transport_->left(), " and ",
+                      transport_->right());
 }
 
 absl::Status RingExchange::CheckStep(int64_t step) const {

@@ -18,6 +18,7 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
+#include "common/step_constants.h"
 #include "common/time_source.h"
 #include "proto/experiment.pb.h"
 #include "ring/ring_all_reduce.h"
@@ -36,9 +37,10 @@ namespace psring {
 // caller's again. Destroying it aborts the transport and joins the thread.
 class RingExchange final : public GradientExchange {
  public:
-  // `transport` is this rank's of `ranks`, and null only for ranks == 1. `time` outlives
-  // the exchange.
+  // `constants` are the optimizer's, the same on every rank. `transport` is this rank's
+  // of `ranks`, and null only for ranks == 1. `time` outlives the exchange.
   RingExchange(int rank, int ranks, BucketPlan plan, const Optimizer& optimizer,
+               std::shared_ptr<StepConstantsSource> constants,
                std::unique_ptr<Transport> transport, RingOptions options,
                const TimeSource* time);
   ~RingExchange() override;
@@ -50,6 +52,7 @@ class RingExchange final : public GradientExchange {
   void Abort(absl::Status reason) override;
   // The wire is known: every byte of it is ours.
   ExchangeTraffic traffic() const override;
+  std::string Awaited() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Launched {
@@ -67,6 +70,7 @@ class RingExchange final : public GradientExchange {
 
   const BucketPlan plan_;
   const float mean_factor_;
+  const std::shared_ptr<StepConstantsSource> constants_;
   const TimeSource* const time_;
   LinkCounters counters_;
   const std::unique_ptr<Transport> transport_;
@@ -88,6 +92,7 @@ class RingExchange final : public GradientExchange {
   bool summing_ ABSL_GUARDED_BY(mutex_) = false;              // A bucket is being summed.
   size_t summed_ ABSL_GUARDED_BY(mutex_) = 0;                 // Buckets of this step.
   std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);  // When each was summed.
+  int awaited_ ABSL_GUARDED_BY(mutex_) = -1;  // Bucket that Finish waits for; -1: none.
 
   std::thread thread_;  // Runs from Bind on.
 };

@@ -8,10 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/arithmetic.h"
+#include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/optimizer.h"
 #include "common/partition.h"
 #include "common/ring_order.h"
+#include "common/schedule.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
@@ -46,6 +48,7 @@ Optimizer TestOptimizer() {
   optimizer.mutable_sgd()->set_learning_rate(0.1f);
   optimizer.mutable_sgd()->set_momentum(0.9f);
   optimizer.mutable_sgd()->set_weight_decay(0.01f);
+  optimizer.mutable_schedule()->set_warmup_steps(kSteps);
   return optimizer;
 }
 
@@ -98,7 +101,8 @@ std::vector<float> TrainSerially(int ranks) {
         }
       }
       optimizers[bucket.index].Apply(
-          0, std::span(parameters).subspan(bucket.range.begin, bucket.range.count), mean);
+          StepConstantsAt(TestOptimizer(), kSteps, step), 0,
+          std::span(parameters).subspan(bucket.range.begin, bucket.range.count), mean);
     }
   }
   return parameters;
@@ -110,9 +114,10 @@ struct Replica {
       : rank(rank),
         parameters(InitialParameters(rank)),
         gradients(parameters.size()),
-        exchange(std::make_unique<RingExchange>(rank, ranks, plan, TestOptimizer(),
-                                                std::move(transport), RingOptions{},
-                                                &time)) {}
+        exchange(std::make_unique<RingExchange>(
+            rank, ranks, plan, TestOptimizer(),
+            std::make_shared<ComputedStepConstants>(TestOptimizer(), kSteps),
+            std::move(transport), RingOptions{}, &time)) {}
 
   absl::Status Bind() { return exchange->Bind(SpanOf(parameters), SpanOf(gradients)); }
 
@@ -249,6 +254,23 @@ TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
   EXPECT_EQ(survivor.LaunchAll(1), status);
   EXPECT_EQ(survivor.exchange->Finish(1).status(), status);
   EXPECT_EQ(survivor.Bind(), status);
+}
+
+TEST_P(RingExchangeTest, WithoutConstantsAStepEndsTheExchange) {
+  const auto replicas = MakeReplicas(GetParam(), 2);
+  const auto statuses = RunRanks(2, [&](int rank) -> absl::Status {
+    RETURN_IF_ERROR(replicas[rank]->Bind());
+    for (int64_t step = 0;; ++step) {
+      RETURN_IF_ERROR(replicas[rank]->LaunchAll(step));
+      RETURN_IF_ERROR(replicas[rank]->exchange->Finish(step).status());
+    }
+  });
+  // Each of them may hear of the end of the other first.
+  EXPECT_THAT(statuses, testing::Contains(StatusIs(absl::StatusCode::kOutOfRange,
+                                                   HasSubstr("a run of 5 steps"))));
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(replicas[rank]->exchange->Finish(kSteps).status(), statuses[rank]);
+  }
 }
 
 TEST_P(RingExchangeTest, BindFailsWithoutItsPeer) {

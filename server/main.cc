@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/coordinator.h"
 #include "common/job_plan.h"
+#include "common/liveness.h"
 #include "common/member_process.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
@@ -16,17 +17,37 @@
 namespace psring {
 namespace {
 
+// A parked pull waits a little longer than the coordinator takes to find out who is
+// stalled and to say so everywhere: its own error is for when that fails.
+constexpr absl::Duration kServerPatience = absl::Seconds(5);
+
+// A server waits for requests where it waits for nothing else.
+Activity ActivityOf(const ParameterShard& shard) {
+  Activity activity;
+  activity.set_under_way(true);
+  activity.set_step(shard.first_version());
+  const std::string awaited = shard.Awaited();
+  activity.set_phase(awaited.empty() ? "serving" : "waiting");
+  const ExchangeTraffic traffic = shard.traffic();
+  activity.set_progress(traffic.payload_in + traffic.payload_out);
+  activity.set_awaiting(awaited.empty() ? "requests" : awaited);
+  return activity;
+}
+
 // Serves until every worker has trained.
 absl::Status Serve(const Endpoint& endpoint, const Member& member,
-                   ParameterServerHost* host, TimeSinceStart* time,
-                   CoordinatorClient& client) {
+                   ParameterServerHost* host, const ParameterShard& shard,
+                   TimeSinceStart* time, CoordinatorClient& client) {
   ASSIGN_OR_RETURN(const int port, host->Start(HostPort(endpoint.bind, 0)));
   RETURN_IF_ERROR(client.Put(absl::StrCat("endpoint/", ToString(member)),
                              HostPort(endpoint.advertise, port)));
   LOG(INFO) << "serves at " << HostPort(endpoint.advertise, port);
   RETURN_IF_ERROR(client.Barrier("start"));
   time->Start();
-  return client.BarrierWithoutDeadline("trained");
+  client.SetActivity([&shard] { return ActivityOf(shard); });
+  const absl::Status trained = client.BarrierWithoutDeadline("trained");
+  client.SetActivity(nullptr);
+  return trained;
 }
 
 absl::Status Run(const Endpoint& endpoint, const Member& member,
@@ -38,6 +59,7 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
   options.workers = spec.workers();
   options.order = spec.arm().parameter_server().sync().order();
   options.optimizer = spec.experiment().training().optimizer();
+  options.constants = StepConstantsOf(client);
   TimeSinceStart time;
   options.on_update = [&client, &time](const AppliedUpdate& update) {
     const int64_t now = absl::ToInt64Nanoseconds(time.Elapsed());
@@ -56,8 +78,10 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
 
   ParameterServerHost::Options host_options;
   host_options.job = spec.job();
+  host_options.stall_timeout =
+      SettingsOf(spec.experiment().liveness()).stall + kServerPatience;
   ParameterServerHost host(host_options, shard);
-  const absl::Status served = Serve(endpoint, member, &host, &time, client);
+  const absl::Status served = Serve(endpoint, member, &host, *shard, &time, client);
   client.Report([&](RecordBatch& batch) {
     *batch.add_traffic() = TrafficOf(member, shard->traffic());
   });

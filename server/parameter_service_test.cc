@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
 #include "common/status_matchers.h"
@@ -66,6 +67,8 @@ class ParameterServiceTest : public testing::Test {
     options.bucket_ranges = {{.begin = 0, .count = count}};
     options.workers = 2;
     options.optimizer.mutable_sgd()->set_learning_rate(1);
+    options.constants =
+        std::make_shared<ComputedStepConstants>(options.optimizer, /*steps=*/10);
     shard_ =
         std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
     host_ = std::make_unique<ParameterServerHost>(

@@ -1,6 +1,7 @@
 #include "server/parameter_shard.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,7 @@ class ParameterShard::SlotState {
         traffic_(traffic),
         fold_(options.order, slot.range, options.bucket_ranges[slot.bucket],
               options.workers),
+        constants_(options.constants),
         on_update_(options.on_update),
         clocks_(options.workers),
         round_(options.workers),
@@ -43,6 +45,18 @@ class ParameterShard::SlotState {
   PullTicket Pull(const PullInfo& pull, CopyAnswer copy, Done done);
   void CancelPull(int64_t id);
   void Abort(const absl::Status& reason);
+  // Whom parked pulls wait for; empty without any.
+  std::string Awaited() const {
+    MutexLock lock(&mutex_);
+    if (parked_.empty()) return "";
+    if (!initialized_) return absl::StrCat("worker 0 to initialize slot ", slot_.index);
+    return absl::StrCat("the push of step ", version_, " to slot ", slot_.index,
+                        " by worker ", absl::StrJoin(clocks_.Missing(version_), ", "));
+  }
+  int64_t version() const {
+    MutexLock lock(&mutex_);
+    return version_;
+  }
   int64_t parked_pulls() const {
     MutexLock lock(&mutex_);
     return static_cast<int64_t>(parked_.size());
@@ -65,13 +79,15 @@ class ParameterShard::SlotState {
   // Takes the parked pulls that may now proceed and copies their answers; the caller
   // calls what is returned when it has let go of the lock.
   std::vector<Done> AnswerParkedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseRoundLocked(const StepConstants& constants)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string AwaitedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Slot slot_;
   const ConsistencyPolicy* const policy_;
   LinkCounters* const traffic_;
   const RoundFold fold_;
+  const std::shared_ptr<StepConstantsSource> constants_;
   const std::function<void(const AppliedUpdate&)> on_update_;
 
   mutable Mutex mutex_;
@@ -109,6 +125,10 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
                                              Contribution contribution) {
   RETURN_IF_ERROR(
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
+  // A round is closed by a push of its own step, so what closing needs is known before
+  // the lock is taken: getting it may wait, and with the lock held nobody could pull, or
+  // abort the wait.
+  const absl::StatusOr<StepConstants> constants = constants_->At(push.step);
   std::vector<Done> answered;
   {
     MutexLock lock(&mutex_);
@@ -124,12 +144,14 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
           absl::StrCat("slot ", slot_.index, " is at version ", version_, ", and rank ",
                        push.rank, " pushes step ", push.step, ", which has not begun"));
     }
+    if (action != PushAction::kIgnore && !constants.ok()) return constants.status();
     traffic_->CountIn(TrafficKind::kStep, Bytes(contribution.gradient));
     if (action == PushAction::kIgnore) return absl::OkStatus();
     clocks_.RecordPush(push.rank, push.step);
     round_[push.rank] = std::move(contribution);
     if (action == PushAction::kHold) return absl::OkStatus();
-    CloseRoundLocked();
+    CHECK_EQ(push.step, version_);
+    CloseRoundLocked(*constants);
     answered = AnswerParkedLocked();
   }
   for (const Done& done : answered) done(absl::OkStatus());
@@ -216,14 +238,14 @@ std::vector<ParameterShard::Done> ParameterShard::SlotState::AnswerParkedLocked(
 
 // The round's mean goes from the sum straight into the optimizer, one cached block after
 // the other; contributions and parameters are read once.
-void ParameterShard::SlotState::CloseRoundLocked() {
+void ParameterShard::SlotState::CloseRoundLocked(const StepConstants& constants) {
   std::vector<std::span<const float>> terms;
   terms.reserve(round_.size());
   for (const Contribution& contribution : round_) terms.push_back(contribution.gradient);
   const std::span<float> parameters(parameters_);
   SliceOptimizer* const optimizer = &optimizer_;
   fold_.Mean(terms, [&](int64_t begin, std::span<const float> mean) {
-    optimizer->Apply(begin, parameters.subspan(begin, mean.size()), mean);
+    optimizer->Apply(constants, begin, parameters.subspan(begin, mean.size()), mean);
   });
   for (Contribution& contribution : round_) contribution = {};
   ++version_;
@@ -257,6 +279,7 @@ ParameterShard::ParameterShard(Options options,
                                std::unique_ptr<const ConsistencyPolicy> policy)
     : workers_(options.workers), policy_(std::move(policy)) {
   CHECK_GT(workers_, 0);
+  CHECK(options.constants != nullptr);
   for (const Slot& slot : options.slots) {
     slots_[slot.index] =
         std::make_unique<SlotState>(slot, options, policy_.get(), &traffic_);
@@ -299,6 +322,19 @@ void ParameterShard::Abort(const absl::Status& reason) {
     first = abort_reason_;
   }
   for (const auto& [index, state] : slots_) state->Abort(first);
+}
+
+std::string ParameterShard::Awaited() const {
+  for (const auto& [index, state] : slots_) {
+    if (std::string awaited = state->Awaited(); !awaited.empty()) return awaited;
+  }
+  return "";
+}
+
+int64_t ParameterShard::first_version() const {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const auto& [index, state] : slots_) first = std::min(first, state->version());
+  return slots_.empty() ? 0 : first;
 }
 
 int64_t ParameterShard::parked_pulls() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "common/mutex.h"
 #include "common/partition.h"
 #include "common/slot_plan.h"
+#include "common/step_constants.h"
 #include "proto/experiment.pb.h"
 #include "server/consistency_policy.h"
 
@@ -72,7 +74,8 @@ struct PullTicket {
 //
 // Errors of Initialize, Push and Pull, each naming what is here and what was asked:
 // kInvalidArgument, the request does not fit this shard (slot, rank, step, size);
-// kFailedPrecondition, it came at the wrong time; or the reason of an Abort.
+// kFailedPrecondition, it came at the wrong time; or the reason of an Abort. A push also
+// returns the error of the step constants that it needs, and then has changed nothing.
 class ParameterShard {
  public:
   struct Options {
@@ -83,6 +86,8 @@ class ParameterShard {
     int workers = 0;
     Sync::Order order = Sync::RING;
     Optimizer optimizer;
+    // The optimizer's, of version v: of the update that makes v + 1.
+    std::shared_ptr<StepConstantsSource> constants;
     // If set, hears of every update right after it, in the thread that made it and, slot
     // by slot, in the order of versions. Called with the slot locked: it only writes
     // down.
@@ -106,7 +111,8 @@ class ParameterShard {
   absl::Status Initialize(int slot, std::span<const float> parameters);
 
   // Returns OK once the contribution is held, or need not be: it is acknowledged. The
-  // contribution is let go of when its round has closed.
+  // contribution is let go of when its round has closed. May wait for step constants, as
+  // StepConstantsSource::At, without holding a lock.
   absl::Status Push(const PushInfo& push, Contribution contribution);
 
   // When the slot is initialized and the policy lets the worker see it, calls `copy` and
@@ -122,6 +128,11 @@ class ParameterShard {
   void Abort(const absl::Status& reason);
 
   int64_t parked_pulls() const;
+  // What the parked pulls of one slot wait for, for messages: "the push of step 7 to slot
+  // 3 by worker 1"; empty where none is parked.
+  std::string Awaited() const;
+  // The lowest version of a slot here; 0 without slots.
+  int64_t first_version() const;
   // Payload that came in (accepted or ignored) and that answers took out. Initialize and
   // the pulls for step 0 are the first distribution.
   ExchangeTraffic traffic() const { return traffic_.totals(); }

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "common/arithmetic.h"
+#include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/optimizer.h"
 #include "common/ring_order.h"
+#include "common/schedule.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,6 +51,8 @@ std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
+constexpr int64_t kRun = 100;  // Steps for which there are constants.
+
 // Two buckets on `servers` servers; the shard is server `server`'s. With one server,
 // slot 0 is bucket 0 (2 elements) and slot 1 is bucket 1 (`count` elements).
 class ParameterShardTest : public testing::Test {
@@ -68,6 +72,9 @@ class ParameterShardTest : public testing::Test {
     options.optimizer.mutable_sgd()->set_learning_rate(0.5f);
     options.optimizer.mutable_sgd()->set_momentum(momentum);
     optimizer_ = options.optimizer;
+    options.constants = constants_ != nullptr
+                            ? constants_
+                            : std::make_shared<ComputedStepConstants>(optimizer_, kRun);
     options.on_update = on_update_;
     shard_ =
         std::make_unique<ParameterShard>(options, std::make_unique<const SyncPolicy>());
@@ -106,6 +113,7 @@ class ParameterShardTest : public testing::Test {
   BucketPlan buckets_;
   SlotPlan plan_;
   Optimizer optimizer_;
+  std::shared_ptr<StepConstantsSource> constants_;  // Where not computed.
   std::function<void(const AppliedUpdate&)> on_update_;
   std::unique_ptr<ParameterShard> shard_;
 };
@@ -186,7 +194,7 @@ TEST_F(ParameterShardTest, Invariant3_AnyOrderOfArrivalGivesTheSerialFoldsBits) 
               }
               mean[i] = sum * MeanFactor(kWorkers);
             }
-            optimizer.Apply(0, parameters, mean);
+            optimizer.Apply(StepConstantsAt(optimizer_, kRun, step), 0, parameters, mean);
             ASSERT_EQ(Bits(Parameters(step + 1, slot.index)), Bits(parameters))
                 << Sync::Order_Name(order) << ", server " << server << " of " << servers;
           }
@@ -280,6 +288,50 @@ TEST_F(ParameterShardTest, ACancelledPullSaysWhomItWaitedFor) {
   EXPECT_EQ(ExitCodeOf(cancelled->status), ExitCode::kPeerLost);
   EXPECT_EQ(kept->done, 0);
   EXPECT_EQ(shard_->parked_pulls(), 1);
+}
+
+// Lets the test see that somebody waits, and decides what comes of it.
+class HeldConstants final : public StepConstantsSource {
+ public:
+  absl::StatusOr<StepConstants> At(int64_t) override {
+    asked_.set_value();
+    return answer_.get_future().get();
+  }
+  void AwaitAsked() { asked_.get_future().wait(); }
+  void Answer(absl::StatusOr<StepConstants> answer) {
+    answer_.set_value(std::move(answer));
+  }
+
+ private:
+  std::promise<void> asked_;
+  std::promise<absl::StatusOr<StepConstants>> answer_;
+};
+
+TEST_F(ParameterShardTest, AWaitForConstantsHoldsNobodyElseUp) {
+  const auto constants = std::make_shared<HeldConstants>();
+  constants_ = constants;
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{1, 1}));
+  std::thread pusher([&] { EXPECT_OK(Push(0, 0, 0, {2, 4})); });
+  constants->AwaitAsked();
+  EXPECT_THAT(Parameters(0, 0), ElementsAre(1, 1));
+  const auto next = Pull(0, 1, 0);
+  EXPECT_EQ(next->done, 0);
+  constants->Answer(StepConstants{.learning_rate = 0.25f});
+  pusher.join();
+  EXPECT_THAT(next->parameters, ElementsAre(0.5f, 0));
+}
+
+TEST_F(ParameterShardTest, WithoutConstantsAPushFailsAndChangesNothing) {
+  const auto constants = std::make_shared<HeldConstants>();
+  constants_ = constants;
+  constants->Answer(PeerLostError("the coordinator is lost"));
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{1, 1}));
+  EXPECT_THAT(Push(0, 0, 0, {2, 4}),
+              StatusIs(absl::StatusCode::kUnavailable, "the coordinator is lost"));
+  EXPECT_THAT(Parameters(0, 0), ElementsAre(1, 1));
+  EXPECT_EQ(shard_->traffic().payload_in, 0);
 }
 
 TEST_F(ParameterShardTest, SlotsMoveIndependently) {

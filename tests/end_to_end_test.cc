@@ -1,6 +1,9 @@
 // The psring command as a user runs it: real processes, real sockets, real data.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +33,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
+using testing::StartsWith;
 
 // For what takes as long as the machine needs; nothing here is meant to take it.
 constexpr absl::Duration kPatience = absl::Minutes(5);
@@ -292,6 +296,19 @@ TEST_F(EndToEndTest, ASlowWorkerSlowsEveryoneAndChangesNothing) {
             Summary()["arms"][1]["parameter_digest"]);
 }
 
+TEST_F(EndToEndTest, OptimizerAndScheduleAreTheSameInEveryMode) {
+  const auto psring = Start(
+      "compare", Config(4),
+      {"--set", "training.optimizer={adamw {learning_rate: 0.01 weight_decay: 0.1}}",
+       "--set", "training.optimizer.schedule={warmup_steps: 2 cosine {}}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->err(),
+              HasSubstr("adamw, learning rate 0.01 after a warm-up of 2 steps, then a "
+                        "cosine to 0 times that at the end of the run"));
+  EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
+            Summary()["arms"][1]["parameter_digest"]);
+}
+
 TEST_F(EndToEndTest, AKilledWorkerEndsTheRingAndIsNamed) {
   KillInTraining("ring", "worker", 1, "worker 1");
 }
@@ -340,6 +357,62 @@ TEST_F(EndToEndTest, CtrlCEndsEverythingWithItsSignalsExitCode) {
   EXPECT_THAT(psring->err(), HasSubstr("stopped by Interrupt"));
   for (const ChildProcess& child : children) {
     EXPECT_TRUE(WaitForEnd(child.pid, absl::ZeroDuration())) << child.pid;
+  }
+}
+
+// Connections of a stopped process stand: only its silence tells.
+TEST_F(EndToEndTest, AFrozenWorkerIsDeadAndNamed) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "ring", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const pid_t victim = Find(psring->pid(), "worker", 1);
+  kill(victim, SIGSTOP);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+  EXPECT_THAT(psring->err(), AllOf(HasSubstr(absl::StrCat("worker 1 (process ", victim)),
+                                   HasSubstr("is dead: it has not been heard of for 3s"),
+                                   HasSubstr("last seen at ")));
+}
+
+TEST_F(EndToEndTest, AFrozenServerIsDeadAndNamed) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "servers", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  kill(Find(psring->pid(), "parameter_server", 0), SIGSTOP);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+  EXPECT_THAT(psring->err(), AllOf(HasSubstr("server 0 (process"), HasSubstr("is dead")));
+}
+
+TEST_F(EndToEndTest, AFrozenCoordinatorEndsItsMembers) {
+  const auto psring = Start("run", Config(kEndless),
+                            {"--arm", "servers", "--set", "liveness.dead_seconds=3"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
+  psring->Signal(SIGSTOP);
+  for (const ChildProcess& child : children) {
+    EXPECT_TRUE(WaitForEnd(child.pid, kPatience)) << child.pid;
+  }
+  // Whoever notices first is taken for lost by the next, who cannot ask either.
+  for (const char* process : {"worker-0", "worker-1", "server-0", "server-1"}) {
+    std::ifstream log(Path(absl::StrCat("out/logs/servers/", process, ".log")));
+    const std::string text(std::istreambuf_iterator<char>(log), {});
+    EXPECT_THAT(text, HasSubstr("the coordinator at ")) << process;
+  }
+}
+
+// Alive, but stuck: heartbeats come, progress does not.
+TEST_F(EndToEndTest, AStalledWorkerIsNamedWithWhomItHoldsUp) {
+  for (const char* arm : {"ring", "servers"}) {
+    const auto psring = Start("run", Config(kEndless),
+                              {"--arm", arm, "--set", "liveness.stall_seconds=4", "--set",
+                               "inject.stall_worker=[{rank: 1 step: 3}]"});
+    EXPECT_THAT(psring->Wait(kPatience), Optional(5)) << psring->err();
+    EXPECT_THAT(psring->err(),
+                AllOf(HasSubstr("injected: worker 1 gets stuck in step 3"),
+                      HasSubstr("worker 1 (process"),
+                      HasSubstr("has made no progress for 2s (step 3, forward);"),
+                      HasSubstr("(step 3, forward) is stalled: no progress for 4s"),
+                      HasSubstr("held up: "), HasSubstr("worker 0 (process")));
+    fs::remove_all(Path("out"));
   }
 }
 
@@ -423,6 +496,51 @@ TEST_F(FullFolderTest, ThatFillsUpEndsTheRun) {
   EXPECT_THAT(psring->err(), HasSubstr(absl::StrCat("psring: arm servers: cannot write ",
                                                     Path("out/run.db"))));
   EXPECT_GT(QueryOne("SELECT count(*) FROM steps"), 0);
+}
+
+TEST_F(EndToEndTest, ATakenPortIsOneLine) {
+  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string listen_at = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+
+  // With one worker there is no note about processes that share cores.
+  const auto psring = Start("run", Config(3),
+                            {"--set", "cluster.workers=1", "--arm", "ring", "--external",
+                             "--listen", listen_at});
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(1));
+  const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+  // The first line announces the run.
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"),
+                                 AllOf(StartsWith("psring: arm ring: "),
+                                       HasSubstr(listen_at), HasSubstr("taken")),
+                                 IsEmpty()));
+  EXPECT_THAT(Summary()["error"].get<std::string>(), HasSubstr(listen_at));
+  close(taken);
+}
+
+TEST_F(EndToEndTest, AnExternalRunThatNobodyJoinsEndsAndNamesWhoIsMissing) {
+  const auto psring = Start("run", Config(3),
+                            {"--arm", "servers", "--external", "--listen", "127.0.0.1:0",
+                             "--rendezvous-timeout", "0.1"});
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(4));
+  EXPECT_THAT(psring->err(), HasSubstr("arm servers: not joined within 100ms: worker 0, "
+                                       "worker 1, server 0, server 1\n"));
+}
+
+TEST_F(EndToEndTest, AListenAddressWithoutAPortIsWrongUsage) {
+  for (const char* address : {"127.0.0.1", "127.0.0.1:", ":7000", "::1:7000", "[::1]"}) {
+    const auto psring =
+        Start("run", Config(3), {"--arm", "ring", "--external", "--listen", address});
+    EXPECT_THAT(psring->Wait(kEndOfRun), Optional(2)) << address;
+    EXPECT_THAT(psring->err(),
+                HasSubstr(absl::StrCat("\"", address, "\" is not HOST:PORT")));
+  }
 }
 
 TEST_F(EndToEndTest, DryRunAndPrintConfigStartNothing) {

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/computed_step_constants.h"
 #include "common/cpu_device.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_test_util.h"
@@ -61,6 +63,10 @@ Optimizer Momentum() {
   optimizer.mutable_sgd()->set_momentum(0.9f);
   optimizer.mutable_sgd()->set_weight_decay(1e-3f);
   return optimizer;
+}
+
+std::shared_ptr<StepConstantsSource> ConstantsOf(const Optimizer& optimizer) {
+  return std::make_shared<ComputedStepConstants>(optimizer, kSteps);
 }
 
 // Several buckets, none of them of a size that N or S divides.
@@ -112,25 +118,28 @@ std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
   return digests[0];
 }
 
-std::vector<uint64_t> TrainRing(int workers, TransportKind kind) {
+std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
+                                const Optimizer& optimizer = Momentum()) {
   const RealTime time;
   auto transports = MakeRing(kind, workers);
   return Train(workers, [&](int rank) {
-    return std::make_unique<RingExchange>(rank, workers, Buckets(), Momentum(),
-                                          std::move(transports[rank]), RingOptions(),
-                                          &time);
+    return std::make_unique<RingExchange>(
+        rank, workers, Buckets(), optimizer, ConstantsOf(optimizer),
+        std::move(transports[rank]), RingOptions(), &time);
   });
 }
 
 std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
-                                   Sync::Order order) {
+                                   Sync::Order order,
+                                   const Optimizer& optimizer = Momentum()) {
   const RealTime time;
   ParameterServerCluster cluster({.kind = kind,
                                   .buckets = Buckets(),
                                   .servers = servers,
                                   .workers = workers,
                                   .order = order,
-                                  .optimizer = Momentum()});
+                                  .optimizer = optimizer,
+                                  .steps = kSteps});
   return Train(workers, [&](int rank) {
     return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
                                                      cluster.NewChannels(rank), &time);
@@ -176,14 +185,56 @@ TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
 INSTANTIATE_TEST_SUITE_P(Workers, EquivalenceTest, testing::Values(1, 2, 3, 4),
                          [](const auto& info) { return absl::StrCat("N", info.param); });
 
-TEST(LocalEquivalenceTest, OneWorkerEqualsTheProcessAlone) {
+std::vector<uint64_t> TrainLocally(const Optimizer& optimizer) {
   const RealTime time;
-  const auto local = Train(1, [&](int) {
-    return std::make_unique<LocalExchange>(Buckets(), Momentum(), &time);
+  return Train(1, [&](int) {
+    return std::make_unique<LocalExchange>(Buckets(), optimizer, ConstantsOf(optimizer),
+                                           &time);
   });
-  EXPECT_EQ(TrainRing(1, TransportKind::kInProcess), local);
-  EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, Sync::RING), local);
 }
+
+// Every kind of optimizer, by its text, under a schedule that changes every step.
+class OptimizerEquivalenceTest : public testing::TestWithParam<const char*> {
+ protected:
+  static Optimizer Parse(const std::string& text) {
+    Optimizer optimizer;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer)) << text;
+    return optimizer;
+  }
+  const Optimizer constant_ = Parse(GetParam());
+  const Optimizer scheduled_ = Parse(absl::StrCat(
+      GetParam(), " schedule { warmup_steps: 2 cosine { final_factor: 0.1 } }"));
+};
+
+TEST_P(OptimizerEquivalenceTest, ServersInRingOrderEqualTheRing) {
+  const auto expected = TrainRing(3, TransportKind::kInProcess, scheduled_);
+  for (int servers = 1; servers <= 3; ++servers) {
+    EXPECT_EQ(TrainServers(3, servers, ChannelKind::kInProcess, Sync::RING, scheduled_),
+              expected)
+        << servers << " servers";
+  }
+  // Or this test would not see a schedule that nobody follows.
+  EXPECT_NE(TrainRing(3, TransportKind::kInProcess, constant_), expected);
+}
+
+TEST_P(OptimizerEquivalenceTest, OneWorkerEqualsTheProcessAlone) {
+  const auto local = TrainLocally(scheduled_);
+  EXPECT_EQ(TrainRing(1, TransportKind::kInProcess, scheduled_), local);
+  EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, Sync::RING, scheduled_), local);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, OptimizerEquivalenceTest,
+    testing::Values(
+        "sgd { learning_rate: 0.1 weight_decay: 1e-3 }",
+        "sgd { learning_rate: 0.1 momentum: 0.9 weight_decay: 1e-3 }",
+        "sgd { learning_rate: 0.1 momentum: 0.9 weight_decay: 1e-3 nesterov: true }",
+        "adam { learning_rate: 0.01 beta1: 0.9 beta2: 0.999 epsilon: 1e-8"
+        " weight_decay: 1e-3 }",
+        "adamw { learning_rate: 0.01 beta1: 0.9 beta2: 0.999 epsilon: 1e-8"
+        " weight_decay: 1e-2 }",
+        "adagrad { learning_rate: 0.05 epsilon: 1e-10 weight_decay: 1e-3"
+        " initial_accumulator: 0.1 }"));
 
 // Gradients of one batch from equal parameters.
 std::vector<float> GradientOf(int64_t step, int workers, int rank) {

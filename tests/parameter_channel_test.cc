@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -198,6 +199,8 @@ class GrpcParameterChannelTest : public testing::Test {
     options.bucket_ranges = {slot_.range};
     options.workers = 1;
     options.optimizer.mutable_sgd()->set_learning_rate(1);
+    options.constants =
+        std::make_shared<ComputedStepConstants>(options.optimizer, /*steps=*/10);
     shard_ =
         std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
     host_ = std::make_unique<ParameterServerHost>(

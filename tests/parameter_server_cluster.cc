@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/computed_step_constants.h"
 #include "glog/logging.h"
 #include "server/sync_policy.h"
 #include "tests/in_process_parameter_channel.h"
@@ -21,6 +22,8 @@ ParameterServerCluster::ParameterServerCluster(const Options& options)
     shard.workers = options.workers;
     shard.order = options.order;
     shard.optimizer = options.optimizer;
+    shard.constants =
+        std::make_shared<ComputedStepConstants>(options.optimizer, options.steps);
     shards_.push_back(
         std::make_shared<ParameterShard>(shard, std::make_unique<const SyncPolicy>()));
     if (kind_ == ChannelKind::kInProcess) continue;

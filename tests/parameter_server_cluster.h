@@ -2,6 +2,7 @@
 #ifndef PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_
 #define PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ class ParameterServerCluster {
     int workers = 1;
     Sync::Order order = Sync::RING;
     Optimizer optimizer;
+    int64_t steps = 10;  // Of the run, for the optimizer's schedule.
   };
   explicit ParameterServerCluster(const Options& options);
 

@@ -17,6 +17,7 @@
 #include "common/mutex.h"
 #include "common/optimizer.h"
 #include "common/ring_order.h"
+#include "common/schedule.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
 #include "gmock/gmock.h"
@@ -50,6 +51,7 @@ Optimizer TestOptimizer() {
   optimizer.mutable_sgd()->set_learning_rate(0.1f);
   optimizer.mutable_sgd()->set_momentum(0.9f);
   optimizer.mutable_sgd()->set_weight_decay(0.01f);
+  optimizer.mutable_schedule()->set_warmup_steps(3);
   return optimizer;
 }
 
@@ -87,7 +89,7 @@ std::vector<std::vector<float>> Reference(const BucketPlan& plan, int workers,
         }
       }
     }
-    optimizer.Apply(0, parameters, mean);
+    optimizer.Apply(StepConstantsAt(TestOptimizer(), steps, step), 0, parameters, mean);
     after.push_back(parameters);
   }
   return after;

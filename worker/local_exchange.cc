@@ -10,8 +10,12 @@
 namespace psring {
 
 LocalExchange::LocalExchange(BucketPlan plan, const Optimizer& optimizer,
+                             std::shared_ptr<StepConstantsSource> constants,
                              const TimeSource* time)
-    : plan_(std::move(plan)), time_(time), done_(plan_.buckets.size()) {
+    : plan_(std::move(plan)),
+      constants_(std::move(constants)),
+      time_(time),
+      done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
     optimizers_.emplace_back(optimizer, bucket.range.count);
   }
@@ -57,11 +61,17 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
                                                    plan_.buckets.size(), " buckets"));
   }
   next_bucket_ = 0;
+  const absl::StatusOr<StepConstants> constants = constants_->At(step);
+  if (!constants.ok()) {
+    Abort(constants.status());
+    return aborted();
+  }
   const absl::Duration start = time_->Elapsed();
   for (const Bucket& bucket : plan_.buckets) {
     const std::span<float> gradient = gradients_.Slice(bucket.range).host();
     ScaleInPlace(gradient, MeanFactor(1));
-    optimizers_[bucket.index].Apply(0, parameters_.Slice(bucket.range).host(), gradient);
+    optimizers_[bucket.index].Apply(*constants, 0, parameters_.Slice(bucket.range).host(),
+                                    gradient);
   }
   return StepReport{
       .next_step = step + 1, .optimizer = time_->Elapsed() - start, .bucket_done = done_};

@@ -4,6 +4,7 @@
 #define PSRING_WORKER_LOCAL_EXCHANGE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "common/layout.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
+#include "common/step_constants.h"
 #include "common/time_source.h"
 #include "proto/experiment.pb.h"
 
@@ -21,8 +23,9 @@ namespace psring {
 // Finish overwrites the gradients, as any exchange may: it scales them in place.
 class LocalExchange final : public GradientExchange {
  public:
-  // `time` outlives the exchange. Host memory only.
-  LocalExchange(BucketPlan plan, const Optimizer& optimizer, const TimeSource* time);
+  // `constants` are the optimizer's; `time` outlives the exchange. Host memory only.
+  LocalExchange(BucketPlan plan, const Optimizer& optimizer,
+                std::shared_ptr<StepConstantsSource> constants, const TimeSource* time);
 
   absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override;
   absl::Status Launch(int64_t step, const Bucket& bucket,
@@ -30,11 +33,13 @@ class LocalExchange final : public GradientExchange {
   absl::StatusOr<StepReport> Finish(int64_t step) override;
   void Abort(absl::Status reason) override;
   ExchangeTraffic traffic() const override { return {}; }
+  std::string Awaited() const override { return ""; }
 
  private:
   absl::Status aborted();
 
   const BucketPlan plan_;
+  const std::shared_ptr<StepConstantsSource> constants_;
   const TimeSource* const time_;
 
   // The training thread's.

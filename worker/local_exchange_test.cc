@@ -1,8 +1,10 @@
 #include "worker/local_exchange.h"
 
+#include <memory>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/computed_step_constants.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -31,6 +33,10 @@ class LocalExchangeTest : public testing::Test {
     optimizer_.mutable_sgd()->set_learning_rate(0.5f);
     optimizer_.mutable_sgd()->set_momentum(0.5f);
   }
+  // Of a run of two steps.
+  std::shared_ptr<StepConstantsSource> constants() const {
+    return std::make_shared<ComputedStepConstants>(optimizer_, 2);
+  }
   DeviceSpan parameters() { return {.data = parameters_.data(), .count = 3}; }
   DeviceSpan gradients() { return {.data = gradients_.data(), .count = 3}; }
 
@@ -44,7 +50,7 @@ class LocalExchangeTest : public testing::Test {
 
 TEST_F(LocalExchangeTest, AppliesTheOptimizerToEveryBucket) {
   ASSERT_EQ(plan_.buckets.size(), 2u);
-  LocalExchange exchange(plan_, optimizer_, &time_);
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
   ASSERT_OK(exchange.Bind(parameters(), gradients()));
   for (int step = 0; step < 2; ++step) {
     for (const Bucket& bucket : plan_.buckets) {
@@ -58,8 +64,36 @@ TEST_F(LocalExchangeTest, AppliesTheOptimizerToEveryBucket) {
   EXPECT_THAT(parameters_, ElementsAre(1 - 1 - 1.5f, 2 - 2 - 3, 3 - 4 - 6));
 }
 
+TEST_F(LocalExchangeTest, FollowsTheSchedule) {
+  optimizer_.mutable_schedule()->set_warmup_steps(2);
+  optimizer_.mutable_sgd()->set_momentum(0);
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
+  ASSERT_OK(exchange.Bind(parameters(), gradients()));
+  for (int step = 0; step < 2; ++step) {
+    for (const Bucket& bucket : plan_.buckets) {
+      ASSERT_OK(exchange.Launch(step, bucket, ReadyEvent::Happened()));
+    }
+    ASSERT_OK(exchange.Finish(step));
+  }
+  // A quarter, then a half of the gradient.
+  EXPECT_THAT(parameters_, ElementsAre(1 - 1.5f, 2 - 3, 3 - 6));
+}
+
+TEST_F(LocalExchangeTest, WithoutConstantsAStepEndsTheExchange) {
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
+  ASSERT_OK(exchange.Bind(parameters(), gradients()));
+  for (const Bucket& bucket : plan_.buckets) {
+    ASSERT_OK(exchange.Launch(2, bucket, ReadyEvent::Happened()));
+  }
+  const auto is_reason =
+      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("a run of 2 steps"));
+  EXPECT_THAT(exchange.Finish(2), is_reason);
+  EXPECT_THAT(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()), is_reason);
+  EXPECT_THAT(parameters_, ElementsAre(1, 2, 3));
+}
+
 TEST_F(LocalExchangeTest, RefusesBucketsOutOfOrder) {
-  LocalExchange exchange(plan_, optimizer_, &time_);
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
   ASSERT_OK(exchange.Bind(parameters(), gradients()));
   EXPECT_THAT(exchange.Launch(0, plan_.buckets[1], ReadyEvent::Happened()),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -70,14 +104,14 @@ TEST_F(LocalExchangeTest, RefusesBucketsOutOfOrder) {
 }
 
 TEST_F(LocalExchangeTest, RefusesBuffersOfAnotherSize) {
-  LocalExchange exchange(plan_, optimizer_, &time_);
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
   EXPECT_THAT(exchange.Bind({.data = parameters_.data(), .count = 2}, gradients()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("3 elements, the parameters 2, the gradients 3")));
 }
 
 TEST_F(LocalExchangeTest, AfterAbortEveryCallReturnsTheFirstReason) {
-  LocalExchange exchange(plan_, optimizer_, &time_);
+  LocalExchange exchange(plan_, optimizer_, constants(), &time_);
   ASSERT_OK(exchange.Bind(parameters(), gradients()));
   exchange.Abort(absl::AbortedError("first"));
   exchange.Abort(absl::AbortedError("second"));

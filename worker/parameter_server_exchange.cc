@@ -1,5 +1,6 @@
 #include "worker/parameter_server_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@ ParameterServerExchange::ParameterServerExchange(
     : rank_(rank),
       plan_(std::move(plan)),
       time_(time),
+      pulling_(plan_.slots.size()),
       done_(plan_.of_bucket.size()),
       channels_(std::move(channels)) {
   CHECK_EQ(static_cast<int>(channels_.size()), plan_.servers);
@@ -109,9 +111,11 @@ void ParameterServerExchange::Push(const Slot& slot, int64_t step) {
 
 void ParameterServerExchange::Pull(const Slot& slot, int64_t step) {
   BeginRequest();
+  SetPulling(slot, true);
   ChannelOf(slot).Pull(
       slot, step, parameters_.Slice(slot.range).host(),
       [this, &slot, step](const absl::StatusOr<int64_t>& version) {
+        SetPulling(slot, false);
         if (version.ok()) {
           traffic_.CountIn(step == 0 ? TrafficKind::kInitial : TrafficKind::kStep,
                            Bytes(slot));
@@ -126,6 +130,20 @@ void ParameterServerExchange::Pull(const Slot& slot, int64_t step) {
           EndRequest(version.status());
         }
       });
+}
+
+void ParameterServerExchange::SetPulling(const Slot& slot, bool pulling) {
+  MutexLock lock(&mutex_);
+  pulling_[slot.index] = pulling;
+}
+
+std::string ParameterServerExchange::Awaited() const {
+  MutexLock lock(&mutex_);
+  const auto first = std::find(pulling_.begin(), pulling_.end(), true);
+  if (first == pulling_.end()) return running_ > 0 ? "servers to take a push" : "";
+  const Slot& slot = plan_.slots[first - pulling_.begin()];
+  return absl::StrCat("slot ", slot.index, " (bucket ", slot.bucket, ") of server ",
+                      slot.server);
 }
 
 void ParameterServerExchange::BeginRequest() {

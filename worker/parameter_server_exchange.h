@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,11 +49,13 @@ class ParameterServerExchange final : public GradientExchange {
   void Abort(absl::Status reason) override;
   // Payload counts when a request has succeeded.
   ExchangeTraffic traffic() const override { return traffic_.totals(); }
+  std::string Awaited() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Initialize(const Slot& slot);
   void Push(const Slot& slot, int64_t step);
   void Pull(const Slot& slot, int64_t step);
+  void SetPulling(const Slot& slot, bool pulling) ABSL_LOCKS_EXCLUDED(mutex_);
   ParameterChannel& ChannelOf(const Slot& slot) { return *channels_[slot.server]; }
 
   void BeginRequest();
@@ -74,8 +77,9 @@ class ParameterServerExchange final : public GradientExchange {
   DeviceSpan gradients_;
   int next_bucket_ = 0;  // Buckets launched in this step.
 
-  Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);  // OK until the first error.
+  mutable Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);         // OK until the first error.
+  std::vector<bool> pulling_ ABSL_GUARDED_BY(mutex_);  // By slot: a pull is running.
   int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   // By bucket: when the last of its slots to come so far was here.
   std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);

@@ -26,6 +26,7 @@ absl::Status Trainer::Run() {
   absl::Duration start = parts_.time->Elapsed();
   absl::Duration recorded = start;
   for (int64_t step = 0; step < options_.steps; ++step) {
+    step_.store(step, std::memory_order_relaxed);
     record_.Clear();
     record_.set_rank(options_.rank);
     record_.set_step(step);
@@ -51,17 +52,21 @@ absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
     return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
   };
 
+  Enter("data");
   Prepare(step);
   record_.set_data_ns(lap());
 
+  Enter("forward");
   parts_.slowdown->Start();
   ASSIGN_OR_RETURN(const double loss, parts_.model->Forward(batch_));
   record_.set_loss(loss);
   record_.set_forward_ns(lap());
 
+  Enter("backward");
   RETURN_IF_ERROR(BackwardAndLaunch(step));
   record_.set_backward_ns(lap());
 
+  Enter(TrainingProgress::kWaiting);
   ASSIGN_OR_RETURN(const StepReport report, parts_.exchange->Finish(step));
   const int64_t optimizer_ns = absl::ToInt64Nanoseconds(report.optimizer);
   record_.set_optimizer_ns(optimizer_ns);
@@ -71,6 +76,17 @@ absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
   record_.set_payload_out(traffic.payload_out);
   record_.set_payload_in(traffic.payload_in);
   return report;
+}
+
+void Trainer::Enter(const char* phase) {
+  phase_.store(phase, std::memory_order_relaxed);
+  advances_.fetch_add(1, std::memory_order_relaxed);
+}
+
+TrainingProgress Trainer::progress() const {
+  return {.step = step_.load(std::memory_order_relaxed),
+          .phase = phase_.load(std::memory_order_relaxed),
+          .advances = advances_.load(std::memory_order_relaxed)};
 }
 
 void Trainer::Prepare(int64_t step) {
@@ -90,6 +106,7 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
   size_t next = 0;
   absl::Status launched;
   RETURN_IF_ERROR(parts_.model->Backward([&](int tensor) {
+    advances_.fetch_add(1, std::memory_order_relaxed);
     parts_.slowdown->Stretch();
     const int bucket = parts_.buckets->bucket_of_tensor[tensor];
     if (--unready_[bucket] == 0) ready_[bucket] = parts_.time->Elapsed();
@@ -118,6 +135,7 @@ bool Trainer::Due(int64_t completed, int64_t interval) const {
 }
 
 void Trainer::Inspect(int64_t completed) {
+  Enter("checking");
   if (Due(completed, options_.digest_interval)) {
     record_.set_parameter_digest(Digest(parts_.parameters.host()));
   }

@@ -2,6 +2,7 @@
 #ifndef PSRING_WORKER_TRAINER_H_
 #define PSRING_WORKER_TRAINER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -25,6 +26,16 @@ namespace psring {
 struct Snapshot {
   int64_t step = 0;
   std::vector<float> parameters;
+};
+
+// Where a training is.
+struct TrainingProgress {
+  int64_t step = 0;
+  const char* phase = "starting";  // "data", "forward", "backward", "waiting"...
+  uint64_t advances = 0;           // Grows with each phase and each gradient.
+
+  bool waiting() const { return phase == kWaiting; }
+  static constexpr const char* kWaiting = "waiting";
 };
 
 // One worker's training. Everything pointed to outlives it. One thread.
@@ -60,6 +71,9 @@ class Trainer {
   // recorded and no error: divergence is a result.
   absl::Status Run();
 
+  // Any thread, at any time.
+  TrainingProgress progress() const;
+
   // After Run; leaves none behind.
   std::vector<Snapshot> TakeSnapshots() { return std::move(snapshots_); }
 
@@ -72,6 +86,7 @@ class Trainer {
   void RecordBuckets(const StepReport& report);
   // Digest and snapshot, where due after `completed` steps.
   void Inspect(int64_t completed);
+  void Enter(const char* phase);
   bool Due(int64_t completed, int64_t interval) const;
 
   const Options options_;
@@ -81,6 +96,9 @@ class Trainer {
   DeviceBuffer features_;
   std::vector<int32_t> labels_;
   Batch batch_;
+  std::atomic<int64_t> step_{0};
+  std::atomic<const char*> phase_{"starting"};
+  std::atomic<uint64_t> advances_{0};
   // Of this step, by bucket: tensors whose gradient is not final yet, when there were
   // none left, and when the exchange was given it.
   std::vector<int> unready_;

@@ -55,6 +55,8 @@ class ScriptedExchange final : public GradientExchange {
     return {.payload_out = finished, .payload_in = 2 * finished};
   }
 
+  std::string Awaited() const override { return ""; }
+
   std::vector<std::string> calls;
   bool fail_launch = false;
   int64_t fail_finish_of = -1;

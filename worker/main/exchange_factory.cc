@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/liveness.h"
 #include "common/status_macros.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_schedule.h"
@@ -15,6 +16,11 @@
 
 namespace psring {
 namespace {
+
+// An exchange waits a little longer than the coordinator takes to find out who is stalled
+// and to say so everywhere, and longer than servers wait, who know whom they wait for:
+// its own error is for when those fail.
+constexpr absl::Duration kPatience = absl::Seconds(10);
 
 using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
 
@@ -27,6 +33,8 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
     options.job = client.spec().job();
     options.rank = rank;
     options.server = server;
+    options.stall_timeout =
+        SettingsOf(client.spec().experiment().liveness()).stall + kPatience;
     ASSIGN_OR_RETURN(options.address,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
@@ -57,9 +65,10 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
   }
   RingOptions options;
   options.job_fingerprint = fingerprint;
-  return std::make_unique<RingExchange>(rank, ranks, plan.buckets,
-                                        spec.experiment().training().optimizer(),
-                                        std::move(transport), options, time);
+  options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
+  return std::make_unique<RingExchange>(
+      rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
+      StepConstantsOf(client), std::move(transport), options, time);
 }
 
 }  // namespace
@@ -74,7 +83,8 @@ absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
       return MakeRingExchange(endpoint, rank, plan, time, client);
     case Arm::kLocal:
       return std::make_unique<LocalExchange>(
-          plan.buckets, client.spec().experiment().training().optimizer(), time);
+          plan.buckets, client.spec().experiment().training().optimizer(),
+          StepConstantsOf(client), time);
     case Arm::MODE_NOT_SET:
       break;
   }

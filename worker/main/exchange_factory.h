@@ -13,8 +13,8 @@
 
 namespace psring {
 
-// Finds this worker's peers through the coordinator and connects to them. `time`
-// outlives the exchange. Errors: kDeadlineExceeded, a peer did not come in time;
+// Finds this worker's peers through the coordinator and connects to them. `time` and
+// `client` outlive the exchange. Errors: kDeadlineExceeded, a peer did not come in time;
 // otherwise as the exchanges'.
 absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(const Endpoint& endpoint,
                                                                int rank,

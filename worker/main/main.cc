@@ -1,5 +1,6 @@
 // worker: one worker process of a job.
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "worker/mlp.h"
 #include "worker/sampler.h"
 #include "worker/slowdown.h"
+#include "worker/stalling_model.h"
 #include "worker/trainer.h"
 
 namespace psring {
@@ -37,6 +39,14 @@ std::vector<int64_t> Widths(const JobSpec& spec, const DataSetShape& data) {
   }
   widths.push_back(data.classes);
   return widths;
+}
+
+// The step in which this rank is to get stuck, if any.
+std::optional<int64_t> StallStep(const Experiment& experiment, int rank) {
+  for (const StallWorker& stall : experiment.inject().stall_worker()) {
+    if (stall.rank() == rank) return stall.step();
+  }
+  return std::nullopt;
 }
 
 // The model must be the one that the others plan with.
@@ -65,6 +75,10 @@ class Worker {
   absl::Status Run() {
     RETURN_IF_ERROR(Load());
     RETURN_IF_ERROR(WarmUp());
+    if (const auto step = StallStep(spec_.experiment(), rank_)) {
+      model_ =
+          std::make_unique<StallingModel>(std::move(model_), *step, &client_.aborts());
+    }
     ASSIGN_OR_RETURN(exchange_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
     abort_ = std::make_unique<AbortSource::Registration>(
         &client_.aborts(),
@@ -134,7 +148,10 @@ class Worker {
         [this](const StepRecord& step) {
           client_.Report([&](RecordBatch& batch) { *batch.add_steps() = step; });
         });
-    RETURN_IF_ERROR(trainer.Run());
+    client_.SetActivity([&] { return ActivityOf(trainer.progress()); });
+    const absl::Status trained = trainer.Run();
+    client_.SetActivity(nullptr);
+    RETURN_IF_ERROR(trained);
     snapshots_ = trainer.TakeSnapshots();
     Member member;
     member.set_role(WORKER);
@@ -143,6 +160,19 @@ class Worker {
       *batch.add_traffic() = TrafficOf(member, exchange_->traffic());
     });
     return absl::OkStatus();
+  }
+
+  Activity ActivityOf(const TrainingProgress& progress) const {
+    Activity activity;
+    activity.set_under_way(true);
+    activity.set_step(progress.step);
+    activity.set_phase(progress.phase);
+    // Bytes count as progress too: a bucket may be long on a slow link.
+    const ExchangeTraffic traffic = exchange_->traffic();
+    activity.set_progress(progress.advances + traffic.payload_in + traffic.payload_out);
+    // Who computes holds others up, whatever its exchange waits for meanwhile.
+    if (progress.waiting()) activity.set_awaiting(exchange_->Awaited());
+    return activity;
   }
 
   absl::Status EvaluateSnapshots() {

@@ -1,0 +1,146 @@
+#include "experiments/plan_table.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "common/job_plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr DataSetShape kData = {
+    .train_count = 10, .test_count = 5, .features = 2, .classes = 3};
+
+// 27 parameters in three buckets: 3 elements, 16, and 8.
+JobSpec MakeSpec() {
+  JobSpec spec;
+  spec.set_workers(3);
+  spec.set_steps(5);
+  Experiment& experiment = *spec.mutable_experiment();
+  experiment.mutable_training()->set_global_batch(6);
+  experiment.mutable_training()->set_evaluation_interval(2);
+  experiment.mutable_training()->mutable_optimizer()->mutable_sgd()->set_momentum(0.9f);
+  experiment.mutable_buckets()->set_first_cap_bytes(16);
+  experiment.mutable_buckets()->set_cap_bytes(80);
+  ParameterLayout layout;
+  layout.Add("layer0.weight", {2, 4});
+  layout.Add("layer0.bias", {4});
+  layout.Add("layer1.weight", {4, 3});
+  layout.Add("layer1.bias", {3});
+  DescribeLayout(layout, &spec);
+  return spec;
+}
+
+JobSpec RingSpec() {
+  JobSpec spec = MakeSpec();
+  spec.mutable_arm()->set_name("ring");
+  spec.mutable_arm()->mutable_ring();
+  return spec;
+}
+
+JobSpec ServersSpec() {
+  JobSpec spec = MakeSpec();
+  spec.set_servers(2);
+  spec.mutable_arm()->set_name("servers");
+  spec.mutable_arm()->mutable_parameter_server()->mutable_sync();
+  return spec;
+}
+
+// Lines with the blanks between columns made one.
+std::vector<std::string> LinesOf(const JobSpec& spec) {
+  std::vector<std::string> lines = absl::StrSplit(PlanTable(spec, kData), '\n');
+  for (std::string& line : lines) absl::RemoveExtraAsciiWhitespace(&line);
+  return lines;
+}
+
+TEST(PlanTableTest, SaysWhatRuns) {
+  EXPECT_EQ(LinesOf(ServersSpec())[0],
+            "arm servers: 3 workers, 2 servers, 5 steps, 27 parameters (108 bytes)");
+}
+
+TEST(PlanTableTest, BucketsInOrderOfLaunch) {
+  EXPECT_THAT(LinesOf(RingSpec()),
+              AllOf(Contains("bucket 0 3 12 layer1.bias"),
+                    Contains("bucket 1 16 64 layer0.bias layer1.weight"),
+                    Contains("bucket 2 8 32 layer0.weight")));
+}
+
+TEST(PlanTableTest, ALongListOfTensorsIsShortened) {
+  JobSpec spec = RingSpec();
+  spec.mutable_experiment()->mutable_buckets()->set_first_cap_bytes(1 << 20);
+  EXPECT_THAT(LinesOf(spec), Contains("bucket 0 27 108 layer0.weight layer0.bias "
+                                      "layer1.weight layer1.bias"));
+  TensorSpec& more = *spec.add_tensors();
+  more.set_name("scale");
+  more.add_shape(1);
+  EXPECT_THAT(LinesOf(spec),
+              Contains("bucket 0 28 112 5 tensors, layer0.weight to scale"));
+}
+
+// Buckets of 3, 16 and 8 elements are cut into 2 + 1, 8 + 8 and 4 + 4.
+TEST(PlanTableTest, SlotsOfServers) {
+  EXPECT_THAT(LinesOf(ServersSpec()),
+              AllOf(Contains("server 0 3 14 56"), Contains("server 1 3 13 52")));
+  EXPECT_THAT(LinesOf(RingSpec()),
+              Each(AllOf(Not(HasSubstr("slots")), Not(HasSubstr("server ")))));
+}
+
+TEST(PlanTableTest, TrafficOfServers) {
+  EXPECT_THAT(LinesOf(ServersSpec()),
+              AllOf(Contains("worker 0 108 108"), Contains("worker 2 108 108"),
+                    Contains("server 0 168 168"), Contains("server 1 156 156")));
+}
+
+// Buckets are cut into 1 + 1 + 1, 6 + 5 + 5 and 3 + 3 + 2 elements; a rank sends each
+// bucket twice, but its own part and its right neighbour's once. In elements: rank 0
+// sends 4 + 21 + 10, rank 1 sends 4 + 22 + 11, rank 2 sends 4 + 21 + 11.
+TEST(PlanTableTest, TrafficOfTheRing) {
+  EXPECT_THAT(LinesOf(RingSpec()),
+              AllOf(Contains("worker 0 140 144"), Contains("worker 1 148 140"),
+                    Contains("worker 2 144 148")));
+}
+
+// Per sample, activations are 2 inputs, 4 + 3 outputs of layers, and two gradients as
+// wide as the widest layer: 17 floats, for 2 samples. The data set is 15 samples of 2
+// bytes and a label. Worker 0 keeps snapshots after steps 2, 4 and 5.
+TEST(PlanTableTest, MemoryOfTheRing) {
+  EXPECT_THAT(LinesOf(RingSpec()),
+              AllOf(Contains("worker 0 108 108 108 0 136 45 324 829"),
+                    Contains("worker 1 108 108 108 0 136 45 0 505")));
+}
+
+// Contributions are those of 3 workers to the server's share.
+TEST(PlanTableTest, MemoryWithServersLiesWhereTheOptimizerRuns) {
+  EXPECT_THAT(LinesOf(ServersSpec()), AllOf(Contains("worker 1 108 108 0 0 136 45 0 397"),
+                                            Contains("server 0 56 0 56 168 0 0 0 280"),
+                                            Contains("server 1 52 0 52 156 0 0 0 260")));
+}
+
+TEST(PlanTableTest, WithoutMomentumThereIsNoOptimizerState) {
+  JobSpec spec = ServersSpec();
+  spec.mutable_experiment()
+      ->mutable_training()
+      ->mutable_optimizer()
+      ->mutable_sgd()
+      ->clear_momentum();
+  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 0 168 0 0 0 224"));
+}
+
+TEST(PlanTableTest, WithoutAnIntervalOnlyTheLastStepIsKept) {
+  JobSpec spec = RingSpec();
+  spec.mutable_experiment()->mutable_training()->clear_evaluation_interval();
+  EXPECT_THAT(LinesOf(spec), Contains("worker 0 108 108 108 0 136 45 108 613"));
+}
+
+}  // namespace
+}  // namespace psring
