@@ -1,5 +1,5 @@
 // The element-wise sums that decide the bits of a replica, shared by servers and ranks.
-// Spans of one call have equal length and do not overlap unless the comment says so.
+// Spans of one call have equal length and do not overlap.
 #ifndef PSRING_COMMON_ARITHMETIC_H_
 #define PSRING_COMMON_ARITHMETIC_H_
 

@@ -56,9 +56,10 @@ class CoordinatorClient {
   // Hands a record to the thread that sends it; does not block.
   virtual void Report(Record record) = 0;
 
-  // Sends what has been reported, then says goodbye with this process's outcome, and
-  // returns once the coordinator has taken all of it in. The outcome that everyone
-  // reports is the job's first error, which this returns where there is one.
+  // The last call, once: sends what has been reported, then says goodbye with this
+  // process's outcome, and returns once the coordinator has taken all of it in. The
+  // outcome that everyone reports is the job's first error, which this returns where
+  // there is one.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
 
   // Aborts when the coordinator says so, is lost, or has not been heard of for as long
