@@ -213,10 +213,11 @@ class Client final : public CoordinatorClient {
     const grpc::Status status = invoke(&context);
     if (status.ok()) return absl::OkStatus();
     if (absl::Status reason = aborts_.reason(); !reason.ok()) return reason;
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
-        status.error_details().empty()) {
-      return PeerLostError(
-          absl::StrCat("the coordinator at ", options_.address, " does not answer"));
+    // Without details it is gRPC's own error, and not the coordinator's answer.
+    if (status.error_details().empty()) {
+      return PeerLostError(absl::StrCat("the coordinator at ", options_.address,
+                                        " does not answer (", status.error_message(),
+                                        ")"));
     }
     return FromGrpc(status);
   }

@@ -185,7 +185,8 @@ TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
   optimizer.mutable_adam()->set_learning_rate(0.5f);
   optimizer.mutable_adam()->set_beta1(0.9f);
   optimizer.mutable_schedule()->mutable_cosine();
-  Coordinator coordinator(spec, [](const Record&) {});
+  const FakeTime time;
+  Coordinator coordinator(spec, &time, [](const Record&) {});
   ASSERT_OK_AND_ASSIGN(const auto schedule, coordinator.GetSchedule(7, 100));
   ASSERT_EQ(schedule.size(), 3);
   for (int64_t i = 0; i < 3; ++i) {

@@ -13,6 +13,7 @@
 #include "common/mutex.h"
 #include "common/schedule.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -179,6 +180,7 @@ class CoordinatorScheduleTest : public testing::Test {
     spec.set_job("job");
     spec.set_workers(1);
     spec.set_steps(kRun);
+    spec.mutable_experiment()->mutable_liveness()->set_heartbeat_seconds(1);
     Optimizer& optimizer =
         *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
     optimizer.mutable_adam()->set_learning_rate(0.1f);
@@ -209,7 +211,8 @@ class CoordinatorScheduleTest : public testing::Test {
   }
 
   const JobSpec spec_ = MakeSpec();
-  Coordinator coordinator_{spec_, [](const Record&) {}};
+  const RealTime time_;
+  Coordinator coordinator_{spec_, &time_, [](const Record&) {}};
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<CoordinatorClient> client_;
 };
