@@ -15,8 +15,9 @@ class AbortSource {
  public:
   using Callback = std::function<void(const absl::Status& reason)>;
 
-  // While it lives, its callback may be called, at most once; when its destructor has
-  // returned, the callback is neither running nor to come.
+  // While it lives, its callback may be called, at most once, and in the constructor
+  // where the abort has come already; when its destructor has returned, the callback is
+  // neither running nor to come.
   class Registration {
    public:
     Registration(AbortSource* source, Callback callback);
@@ -30,7 +31,7 @@ class AbortSource {
   };
 
   // Calls every registered callback in this thread, holding the source's lock: callbacks
-  // only wake others up, and never call back into this object.
+  // tell others and return soon, and never call back into this object.
   void Abort(const absl::Status& reason);
 
   // OK until aborted.

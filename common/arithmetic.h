@@ -1,8 +1,9 @@
 // The element-wise sums that decide the bits of a replica, shared by servers and ranks.
-// Spans of one call have equal length and do not overlap unless the comment says so.
+// Spans of one call have equal length and do not overlap.
 #ifndef PSRING_COMMON_ARITHMETIC_H_
 #define PSRING_COMMON_ARITHMETIC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -10,6 +11,8 @@ namespace psring {
 
 // sum[i] = sum[i] + addend[i], in this order of operands.
 void AddInPlace(std::span<float> sum, std::span<const float> addend);
+// The same with the addend's floats as bytes, at any alignment.
+void AddBytesInPlace(std::span<float> sum, std::span<const std::byte> addend);
 
 // values[i] *= factor.
 void ScaleInPlace(std::span<float> values, float factor);

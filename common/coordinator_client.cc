@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
@@ -19,6 +18,7 @@
 #include "common/liveness.h"
 #include "common/mutex.h"
 #include "common/processor_time.h"
+#include "common/record_queue.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
 #include "glog/logging.h"
@@ -33,20 +33,10 @@ namespace {
 constexpr absl::Duration kAnswerMargin = absl::Seconds(10);
 // One round of a wait without an end.
 constexpr absl::Duration kRound = absl::Seconds(30);
-// Rows of a batch that does not wait for more, and is far from gRPC's limit.
-constexpr int64_t kFullBatch = 4096;
 
 uint64_t NewIncarnation() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
-}
-
-// Every step of a process has as many buckets as the next.
-bool IsFull(const RecordBatch& batch) {
-  const int64_t steps = batch.steps_size();
-  const int64_t step_rows =
-      steps == 0 ? 0 : 1 + batch.steps(batch.steps_size() - 1).buckets_size();
-  return steps * step_rows + batch.updates_size() >= kFullBatch;
 }
 
 std::string HostName() {
@@ -86,7 +76,7 @@ class Client final : public CoordinatorClient {
     hello.set_protocol_version(kProtocolVersion);
     hello.set_job(options_.job);
     *hello.mutable_member() = options_.member;
-    hello.set_incarnation(NewIncarnation());
+    hello.set_incarnation(incarnation_);
     hello.set_host(HostName());
     hello.set_process_id(getpid());
     SessionEvent event;
@@ -109,6 +99,7 @@ class Client final : public CoordinatorClient {
   }
 
   const JobSpec& spec() const override { return spec_; }
+  uint64_t incarnation() const override { return incarnation_; }
 
   absl::Status Put(const std::string& key, const std::string& value) override {
     PutRequest request;
@@ -172,12 +163,7 @@ class Client final : public CoordinatorClient {
 
   void Report(absl::FunctionRef<void(RecordBatch& batch)> add) override {
     MutexLock lock(&mutex_);
-    const bool first = waiting_.empty();
-    if (first) batch_due_ = SteadyDeadline(kBatchInterval);
-    if (first || IsFull(waiting_.back())) waiting_.emplace_back().Swap(&spare_);
-    add(waiting_.back());
-    // In between the writer has nothing to wake up for.
-    if (first || IsFull(waiting_.back())) wake_writer_.NotifyOne();
+    if (records_.Add(add)) wake_writer_.NotifyOne();
   }
 
   void SetActivity(std::function<Activity()> activity) override {
@@ -227,10 +213,11 @@ class Client final : public CoordinatorClient {
     const grpc::Status status = invoke(&context);
     if (status.ok()) return absl::OkStatus();
     if (absl::Status reason = aborts_.reason(); !reason.ok()) return reason;
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
-        status.error_details().empty()) {
-      return PeerLostError(
-          absl::StrCat("the coordinator at ", options_.address, " does not answer"));
+    // Without details it is gRPC's own error, and not the coordinator's answer.
+    if (status.error_details().empty()) {
+      return PeerLostError(absl::StrCat("the coordinator at ", options_.address,
+                                        " does not answer (", status.error_message(),
+                                        ")"));
     }
     return FromGrpc(status);
   }
@@ -293,26 +280,24 @@ class Client final : public CoordinatorClient {
 
   // Sends batches of records and heartbeats, each when it is due.
   void Write() {
-    SessionRequest request;
     SessionRequest heartbeat;
     SessionRequest records;
     while (true) {
-      records.mutable_records()->Clear();
       bool beat = false;
       {
         MutexLock lock(&mutex_);
-        while (!heartbeat_ && !BatchIsDueLocked() && !(stop_ && waiting_.empty())) {
-          if (waiting_.empty()) {
+        while (!heartbeat_ && !RecordsAreDueLocked() && !stop_) {
+          if (records_.empty()) {
             wake_writer_.Wait(&mutex_);
           } else {
-            wake_writer_.WaitUntil(&mutex_, batch_due_);
+            wake_writer_.WaitUntil(&mutex_, records_.due());
           }
         }
         if (heartbeat_) {
           beat = true;
           *heartbeat.mutable_heartbeat() = *std::exchange(heartbeat_, std::nullopt);
-        } else if (!waiting_.empty()) {
-          TakeBatchLocked(records.mutable_records());
+        } else if (!records_.empty()) {
+          records_.Take(records.mutable_records());
         } else {
           break;
         }
@@ -325,17 +310,8 @@ class Client final : public CoordinatorClient {
     SetEnded(&writer_ended_);
   }
 
-  bool BatchIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !waiting_.empty() && (stop_ || IsFull(waiting_.front()) ||
-                                 std::chrono::steady_clock::now() >= batch_due_);
-  }
-
-  // The first batch that waits; `batch` is empty, and its memory is used again.
-  void TakeBatchLocked(RecordBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    batch->Swap(&waiting_.front());
-    spare_.Swap(&waiting_.front());
-    waiting_.pop_front();
-    if (!waiting_.empty()) batch_due_ = SteadyDeadline(kBatchInterval);
+  bool RecordsAreDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !records_.empty() && std::chrono::steady_clock::now() >= records_.due();
   }
 
   // Makes heartbeats, and listens for the coordinator's. Apart from the writer, which a
@@ -389,6 +365,7 @@ class Client final : public CoordinatorClient {
   }
 
   const Options options_;
+  const uint64_t incarnation_ = NewIncarnation();
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<CoordinatorService::Stub> stub_;
   grpc::ClientContext context_;  // Of the session.
@@ -400,10 +377,7 @@ class Client final : public CoordinatorClient {
   Mutex mutex_;
   CondVar wake_writer_;
   CondVar stopped_;
-  std::deque<RecordBatch> waiting_ ABSL_GUARDED_BY(mutex_);  // All but the last are full.
-  RecordBatch spare_ ABSL_GUARDED_BY(mutex_);                // Empty, with its memory.
-  // When the first that waits is sent, full or not.
-  std::chrono::steady_clock::time_point batch_due_ ABSL_GUARDED_BY(mutex_);
+  RecordQueue records_ ABSL_GUARDED_BY(mutex_);
   LivenessSettings liveness_ ABSL_GUARDED_BY(mutex_);  // Known from the welcome on.
   std::optional<Heartbeat> heartbeat_ ABSL_GUARDED_BY(mutex_);  // To be sent.
   absl::Duration heard_ ABSL_GUARDED_BY(mutex_);                // Of the coordinator.

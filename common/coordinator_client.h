@@ -18,9 +18,6 @@
 
 namespace psring {
 
-// Records travel in batches, one per this interval, or sooner where many are waiting.
-inline constexpr absl::Duration kBatchInterval = absl::Milliseconds(200);
-
 // A membership in one job, from Join until Leave or destruction. Any thread.
 class CoordinatorClient {
  public:
@@ -39,6 +36,8 @@ class CoordinatorClient {
   virtual ~CoordinatorClient() = default;
 
   virtual const JobSpec& spec() const = 0;
+  // Random; differs between a process and its replacement.
+  virtual uint64_t incarnation() const = 0;
 
   virtual absl::Status Put(const std::string& key, const std::string& value) = 0;
   // Block for at most the rendezvous timeout; errors as in Coordinator.
@@ -59,12 +58,13 @@ class CoordinatorClient {
 
   // Calls `add` with the batch that is sent next, to which it appends and nothing else.
   // Cheap: holds a lock that nobody holds for long, and a batch's memory is used again.
-  // What is reported is on its way within kBatchInterval.
+  // Batches are sent as in common/record_queue.h.
   virtual void Report(absl::FunctionRef<void(RecordBatch& batch)> add) = 0;
 
-  // Sends what has been reported, then says goodbye with this process's outcome, and
-  // returns once the coordinator has taken all of it in. The outcome that everyone
-  // reports is the job's first error, which this returns where there is one.
+  // The last call, once: sends what has been reported, then says goodbye with this
+  // process's outcome, and returns once the coordinator has taken all of it in. The
+  // outcome that everyone reports is the job's first error, which this returns where
+  // there is one.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
 
   // Aborts when the coordinator says so, is lost, or has not been heard of for as long

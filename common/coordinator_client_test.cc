@@ -11,6 +11,7 @@
 #include "common/coordinator.h"
 #include "common/coordinator_service.h"
 #include "common/errors.h"
+#include "common/job_observer.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
 #include "gtest/gtest.h"

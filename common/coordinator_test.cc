@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
+#include "common/job_observer.h"
 #include "common/schedule.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
@@ -253,7 +254,7 @@ TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
   optimizer.mutable_adam()->set_learning_rate(0.5f);
   optimizer.mutable_adam()->set_beta1(0.9f);
   optimizer.mutable_schedule()->mutable_cosine();
-  const RealTime time;
+  const FakeTime time;
   JobObserver nobody;
   Coordinator coordinator(spec, &time, &nobody);
   ASSERT_OK_AND_ASSIGN(const auto schedule, coordinator.GetSchedule(7, 100));

@@ -8,8 +8,9 @@
 
 namespace psring {
 
-// Works in the calling thread, and limits OpenMP to one thread for it. Primitives are
-// made at the first call of each shape and kept.
+// Works in the thread that made it, which is the one to use it: OpenMP is limited to one
+// thread per calling thread. Primitives are made at the first call of each shape and
+// kept.
 std::unique_ptr<Device> MakeCpuDevice();
 
 }  // namespace psring

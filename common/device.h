@@ -13,7 +13,7 @@
 
 namespace psring {
 
-// Floats in a device's memory, owned.
+// Floats in a device's memory, owned by all copies of the buffer together.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -45,7 +45,7 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // `count` floats, zero.
+  // `count` floats, zero. ResourceExhausted: there is no memory for them.
   virtual absl::StatusOr<DeviceBuffer> Allocate(int64_t count) = 0;
   // The event of everything called so far.
   virtual ReadyEvent Record() = 0;

@@ -181,6 +181,7 @@ class CoordinatorScheduleTest : public testing::Test {
     spec.set_job("job");
     spec.set_workers(1);
     spec.set_steps(kRun);
+    spec.mutable_experiment()->mutable_liveness()->set_heartbeat_seconds(1);
     Optimizer& optimizer =
         *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
     optimizer.mutable_adam()->set_learning_rate(0.1f);

@@ -46,13 +46,14 @@ class GradientExchange {
 
   // The flat buffers that every later call works on; they outlive the exchange. Once,
   // before the first Launch, on every worker: blocks until all have worker 0's
-  // parameters. Errors: kUnavailable, a peer was lost; kDeadlineExceeded, it never came.
+  // parameters. Errors: kUnavailable, a peer was lost or stalled.
   virtual absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) = 0;
 
   // Starts to exchange one bucket, whose gradients are final once `ready` has happened
-  // and whose parameters have no further use in this step; returns at once. Once per
-  // bucket and step, in index order. The gradients must not change, nor the parameters
-  // be read, until Finish has returned.
+  // and whose parameters have no further use in this step; does not wait for any peer.
+  // Once per bucket and step, in index order. The gradients must not change, nor the
+  // parameters be read, until Finish has returned; after that the gradients hold nothing
+  // of use.
   virtual absl::Status Launch(int64_t step, const Bucket& bucket,
                               const ReadyEvent& ready) = 0;
 

@@ -101,16 +101,44 @@ TEST(SlotPlanTest, MoreServersThanElementsLeavesServersWithoutSlots) {
   EXPECT_EQ(ServerStepBytes(plan, 4, /*workers=*/3), 0);
 }
 
+TEST(SlotPlanTest, APartLargerThanASlotMayBeIsCutIntoTheFewestEqualSlots) {
+  const BucketPlan buckets = PlanBuckets(MakeLayout({23}), 4, 4);
+  const SlotPlan plan = PlanStripedSlots(buckets, 2, /*max_slot_bytes=*/5 * 4);
+  std::vector<Range> ranges;
+  for (const Slot& slot : plan.slots) ranges.push_back(slot.range);
+  // Parts of 12 and 11 elements.
+  EXPECT_THAT(ranges, ElementsAre(Range{0, 4}, Range{4, 4}, Range{8, 4}, Range{12, 4},
+                                  Range{16, 4}, Range{20, 3}));
+  EXPECT_THAT(plan.of_server[0], ElementsAre(0, 1, 2));
+  EXPECT_THAT(plan.of_server[1], ElementsAre(3, 4, 5));
+  EXPECT_THAT(plan.of_bucket[0], ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(SlotPlanTest, TensorsOfMoreThan32BitsAreCutToo) {
+  constexpr int64_t kCount = (int64_t{5} << 30) + 3;  // 20 GiB.
+  const SlotPlan plan = PlanStripedSlots(PlanBuckets(MakeLayout({kCount}), 4, 4), 3);
+  int64_t end = 0;
+  for (const Slot& slot : plan.slots) {
+    EXPECT_EQ(slot.range.begin, end);
+    EXPECT_LE(slot.range.count * 4, kMaxSlotBytes);
+    end = slot.range.end();
+  }
+  EXPECT_EQ(end, kCount);
+  EXPECT_EQ(WorkerStepBytes(plan), 4 * kCount);
+}
+
 TEST(SlotPlanTest, WhatServersReceiveIsWhatWorkersSend) {
   const BucketPlan buckets = PlanBuckets(MakeLayout({11, 4, 9, 1}), 40, 20);
   for (int servers = 1; servers <= 9; ++servers) {
-    const SlotPlan plan = PlanStripedSlots(buckets, servers);
-    int64_t received = 0;
-    for (int server = 0; server < servers; ++server) {
-      received += ServerStepBytes(plan, server, /*workers=*/3);
+    for (const int64_t max_slot_bytes : {4, 12, 1000}) {
+      const SlotPlan plan = PlanStripedSlots(buckets, servers, max_slot_bytes);
+      int64_t received = 0;
+      for (int server = 0; server < servers; ++server) {
+        received += ServerStepBytes(plan, server, /*workers=*/3);
+      }
+      EXPECT_EQ(received, 3 * WorkerStepBytes(plan));
+      EXPECT_EQ(WorkerStepBytes(plan), 25 * 4);
     }
-    EXPECT_EQ(received, 3 * WorkerStepBytes(plan));
-    EXPECT_EQ(WorkerStepBytes(plan), 25 * 4);
   }
 }
 

@@ -1,4 +1,4 @@
-// Bytes that crossed one link of this process. Any thread.
+// Tensor bytes that one exchange, collective or server has moved. Any thread.
 #ifndef PSRING_COMMON_LINK_COUNTERS_H_
 #define PSRING_COMMON_LINK_COUNTERS_H_
 

@@ -21,14 +21,21 @@ struct Slot {
 
 struct SlotPlan {
   int servers = 0;
-  std::vector<Slot> slots;  // slots[i].index == i; by bucket, then by server.
+  std::vector<Slot> slots;  // slots[i].index == i; by bucket, server and range.
   std::vector<std::vector<int>> of_bucket;  // Slot indices per bucket.
   std::vector<std::vector<int>> of_server;  // Slot indices per server; may be empty.
 };
 
-// Striped placement: server k owns the k-th of S parts of every bucket. Empty parts
-// (more servers than elements) are no slots.
-SlotPlan PlanStripedSlots(const BucketPlan& buckets, int servers);
+// A slot is one message. Messages of 256 KiB to 4 MiB move equally fast
+// (server/README.md); smaller ones cost more processor time, with larger ones the server
+// has nothing to add up until a long message is complete.
+inline constexpr int64_t kMaxSlotBytes = 1 << 20;
+
+// Striped placement: server k owns the k-th of S parts of every bucket, cut into the
+// fewest equal slots (as PartitionRange cuts) of at most `max_slot_bytes`, a positive
+// number of whole floats. Empty parts (more servers than elements) are no slots.
+SlotPlan PlanStripedSlots(const BucketPlan& buckets, int servers,
+                          int64_t max_slot_bytes = kMaxSlotBytes);
 
 // Payload bytes of one synchronous step, per direction (sent and received are equal).
 int64_t WorkerStepBytes(const SlotPlan& plan);

@@ -78,10 +78,13 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
 
   ParameterServerHost::Options host_options;
   host_options.job = spec.job();
+  host_options.fingerprint = Fingerprint(spec);
   host_options.stall_timeout =
       SettingsOf(spec.experiment().liveness()).stall + kServerPatience;
   ParameterServerHost host(host_options, shard);
   const absl::Status served = Serve(endpoint, member, &host, *shard, &time, client);
+  LOG(INFO) << "parameter buffers took at most " << shard->parameter_memory().peak()
+            << " bytes";
   client.Report([&](RecordBatch& batch) {
     *batch.add_traffic() = TrafficOf(member, shard->traffic());
   });

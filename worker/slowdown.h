@@ -14,7 +14,7 @@ namespace psring {
 // just have arrived. One thread.
 class Slowdown {
  public:
-  // `factor` >= 1; `wait` blocks for a duration. Both references outlive this.
+  // `factor` >= 1; `wait` blocks for a duration. `time` outlives this.
   Slowdown(double factor, const TimeSource& time,
            std::function<void(absl::Duration)> wait)
       : factor_(factor), time_(time), wait_(std::move(wait)) {}

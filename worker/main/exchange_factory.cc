@@ -32,6 +32,8 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
     GrpcParameterChannelOptions options;
     options.job = client.spec().job();
     options.rank = rank;
+    options.incarnation = client.incarnation();
+    options.fingerprint = Fingerprint(client.spec());
     options.server = server;
     options.stall_timeout =
         SettingsOf(client.spec().experiment().liveness()).stall + kPatience;
