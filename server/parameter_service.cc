@@ -1,8 +1,6 @@
 #include "server/parameter_service.h"
 
-#include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
 #include "grpcpp/alarm.h"
@@ -80,8 +79,7 @@ class PullReactor final : public grpc::ServerUnaryReactor {
     if (!ticket_.parked()) return;
     // The alarm's callback may run after this object has gone.
     alarm_.emplace();
-    alarm_->Set(std::chrono::system_clock::now() +
-                    absl::ToChronoMicroseconds(std::min(stall_timeout, kLongest)),
+    alarm_->Set(SystemDeadline(stall_timeout),
                 [shard = shard_, ticket = ticket_](bool expired) {
                   if (expired) shard->CancelPull(ticket);
                 });
@@ -90,8 +88,6 @@ class PullReactor final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  static constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-
   const std::shared_ptr<ParameterShard> shard_;
   PullTicket ticket_;
   std::optional<grpc::Alarm> alarm_;  // Set while parked.
@@ -187,8 +183,7 @@ class ParameterServerHost::Impl {
   void Shutdown(absl::Duration grace) {
     if (server_ == nullptr) return;
     shard_->Abort(PeerLostError("the parameter server is shutting down"));
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      absl::ToChronoMicroseconds(grace));
+    server_->Shutdown(SystemDeadline(grace));
     server_->Wait();
     server_.reset();
   }
