@@ -3,6 +3,7 @@
 #ifndef PSRING_COMMON_ARITHMETIC_H_
 #define PSRING_COMMON_ARITHMETIC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -10,6 +11,8 @@ namespace psring {
 
 // sum[i] = sum[i] + addend[i], in this order of operands.
 void AddInPlace(std::span<float> sum, std::span<const float> addend);
+// The same with the addend's floats as bytes, at any alignment.
+void AddBytesInPlace(std::span<float> sum, std::span<const std::byte> addend);
 
 // values[i] *= factor.
 void ScaleInPlace(std::span<float> values, float factor);

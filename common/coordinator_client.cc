@@ -69,7 +69,7 @@ class Client final : public CoordinatorClient {
     hello.set_protocol_version(kProtocolVersion);
     hello.set_job(options_.job);
     *hello.mutable_member() = options_.member;
-    hello.set_incarnation(NewIncarnation());
+    hello.set_incarnation(incarnation_);
     hello.set_host(HostName());
     hello.set_process_id(getpid());
     SessionEvent event;
@@ -83,6 +83,7 @@ class Client final : public CoordinatorClient {
   }
 
   const JobSpec& spec() const override { return spec_; }
+  uint64_t incarnation() const override { return incarnation_; }
 
   absl::Status Put(const std::string& key, const std::string& value) override {
     PutRequest request;
@@ -243,6 +244,7 @@ class Client final : public CoordinatorClient {
   }
 
   const Options options_;
+  const uint64_t incarnation_ = NewIncarnation();
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<CoordinatorService::Stub> stub_;
   grpc::ClientContext context_;  // Of the session.

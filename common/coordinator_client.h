@@ -32,6 +32,8 @@ class CoordinatorClient {
   virtual ~CoordinatorClient() = default;
 
   virtual const JobSpec& spec() const = 0;
+  // Random; differs between a process and its replacement.
+  virtual uint64_t incarnation() const = 0;
 
   virtual absl::Status Put(const std::string& key, const std::string& value) = 0;
   // Block for at most the rendezvous timeout; errors as in Coordinator.

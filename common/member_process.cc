@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/abort_source.h"
+#include "common/allocator.h"
 #include "common/coordinator.h"
 #include "common/errors.h"
 #include "common/mutex.h"
@@ -91,6 +92,7 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
                                                CoordinatorClient&)>& body) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
+  TuneAllocator();
   // For the life of the process, without a shutdown: gRPC 1.51 cleans up behind its last
   // object, and that can block an exit for up to ten seconds.
   grpc_init();
