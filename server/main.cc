@@ -42,8 +42,11 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
 
   ParameterServerHost::Options host_options;
   host_options.job = spec.job();
+  host_options.fingerprint = Fingerprint(spec);
   ParameterServerHost host(host_options, shard);
   const absl::Status served = Serve(endpoint, member, &host, client);
+  LOG(INFO) << "parameter buffers took at most " << shard->parameter_memory().peak()
+            << " bytes";
   client.Report(TrafficOf(member, shard->traffic()));
   return client.Leave(served);
 }

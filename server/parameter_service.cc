@@ -1,202 +1,238 @@
 #include "server/parameter_service.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
-#include <span>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/errors.h"
-#include "common/grpc_status.h"
-#include "common/status_macros.h"
+#include "common/mutex.h"
+#include "common/wire_message.h"
 #include "glog/logging.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/parameter_server.grpc.pb.h"
-#include "proto/parameter_server.pb.h"
+#include "server/parameter_stream.h"
 
 namespace psring {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "payloads are copied, not converted");
+// One worker has one stream to a server, and for a moment two when it comes again.
+constexpr int kStreamsPerConnection = 4;
 
-// The payload as floats. A string's storage is aligned for any float: on the heap as
-// every allocation, inside the string behind its pointer and its size.
-absl::StatusOr<std::span<const float>> FloatsOf(const std::string& payload) {
-  if (payload.size() % sizeof(float) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the payload has ", payload.size(),
-                                                   " bytes, which are no whole floats"));
-  }
-  CHECK_EQ(reinterpret_cast<uintptr_t>(payload.data()) % alignof(float), 0u);
-  return std::span<const float>(reinterpret_cast<const float*>(payload.data()),
-                                payload.size() / sizeof(float));
+// Threads that move messages, add gradients and run the optimizer: as many as slots can
+// be worked on at once without taking the workers of this host all processors.
+int ThreadCount() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
 }
 
-// A push's messages, made by us and not by gRPC, so that the payload can be taken out
-// of the request and held until the round closes instead of being copied.
-class PushMessages final : public grpc::MessageHolder<PushRequest, PushResponse> {
- public:
-  PushMessages() {
-    set_request(&request_);
-    set_response(&response_);
-  }
-  void Release() override { delete this; }
-  std::shared_ptr<const std::string> TakePayload() {
-    return std::make_shared<const std::string>(std::move(*request_.mutable_payload()));
-  }
-
- private:
-  PushRequest request_;
-  PushResponse response_;
-};
-
-class PushAllocator final : public grpc::MessageAllocator<PushRequest, PushResponse> {
- public:
-  grpc::MessageHolder<PushRequest, PushResponse>* AllocateMessages() override {
-    return new PushMessages;
-  }
-};
-
-// One pull; lives until gRPC is done with the call.
-class PullReactor final : public grpc::ServerUnaryReactor {
- public:
-  PullReactor(std::shared_ptr<ParameterShard> shard, const PullInfo& pull,
-              PullResponse* response, absl::Duration stall_timeout)
-      : shard_(std::move(shard)) {
-    // Until gRPC has this object it calls nothing of it, neither OnCancel nor OnDone,
-    // even if the shard answers at once: so ticket_ needs no lock.
-    ticket_ = shard_->Pull(
-        pull,
-        [response](const PullAnswer& answer) {
-          response->set_version(answer.version);
-          response->set_payload(answer.parameters.data(), answer.parameters.size_bytes());
-        },
-        [this](const absl::Status& status) { Finish(ToGrpc(status)); });
-    if (!ticket_.parked()) return;
-    // The alarm's callback may run after this object has gone.
-    alarm_.emplace();
-    alarm_->Set(std::chrono::system_clock::now() +
-                    absl::ToChronoMicroseconds(std::min(stall_timeout, kLongest)),
-                [shard = shard_, ticket = ticket_](bool expired) {
-                  if (expired) shard->CancelPull(ticket);
-                });
-  }
-  void OnCancel() override { shard_->CancelPull(ticket_); }
-  void OnDone() override { delete this; }
-
- private:
-  static constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-
-  const std::shared_ptr<ParameterShard> shard_;
-  PullTicket ticket_;
-  std::optional<grpc::Alarm> alarm_;  // Set while parked.
-};
-
-class Service final : public ParameterService::CallbackService {
- public:
-  Service(ParameterServerHost::Options options, std::shared_ptr<ParameterShard> shard)
-      : options_(std::move(options)), shard_(std::move(shard)) {
-    SetMessageAllocatorFor_Push(&push_allocator_);
-  }
-
-  grpc::ServerUnaryReactor* Initialize(grpc::CallbackServerContext* context,
-                                       const InitializeRequest* request,
-                                       InitializeResponse*) override {
-    return Reply(context, [&]() -> absl::Status {
-      RETURN_IF_ERROR(CheckJob(request->job()));
-      ASSIGN_OR_RETURN(const auto parameters, FloatsOf(request->payload()));
-      return shard_->Initialize(request->slot(), parameters);
-    }());
-  }
-
-  grpc::ServerUnaryReactor* Push(grpc::CallbackServerContext* context,
-                                 const PushRequest* request, PushResponse*) override {
-    return Reply(context, [&]() -> absl::Status {
-      RETURN_IF_ERROR(CheckJob(request->job()));
-      const auto payload =
-          static_cast<PushMessages*>(context->GetRpcAllocatorState())->TakePayload();
-      ASSIGN_OR_RETURN(const auto gradient, FloatsOf(*payload));
-      return shard_->Push(
-          {.rank = request->rank(), .step = request->step(), .slot = request->slot()},
-          {.gradient = gradient, .owner = payload});
-    }());
-  }
-
-  grpc::ServerUnaryReactor* Pull(grpc::CallbackServerContext* context,
-                                 const PullRequest* request,
-                                 PullResponse* response) override {
-    if (absl::Status status = CheckJob(request->job()); !status.ok()) {
-      return Reply(context, status);
-    }
-    return new PullReactor(
-        shard_,
-        {.rank = request->rank(), .step = request->step(), .slot = request->slot()},
-        response, options_.stall_timeout);
-  }
-
- private:
-  static grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context,
-                                         const absl::Status& status) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpc(status));
-    return reactor;
-  }
-
-  absl::Status CheckJob(const std::string& job) const {
-    if (job == options_.job) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "this server is of job \"", options_.job, "\", the request of \"", job, "\""));
-  }
-
-  const ParameterServerHost::Options options_;
-  const std::shared_ptr<ParameterShard> shard_;
-  PushAllocator push_allocator_;
-};
+absl::Status ShuttingDown() {
+  return PeerLostError("the parameter server is shutting down");
+}
 
 }  // namespace
 
 class ParameterServerHost::Impl {
  public:
   Impl(Options options, std::shared_ptr<ParameterShard> shard)
-      : shard_(shard), service_(std::move(options), std::move(shard)) {}
+      : shard_(std::move(shard)),
+        options_({.job = std::move(options.job),
+                  .fingerprint = options.fingerprint,
+                  .stall_timeout = options.stall_timeout,
+                  .shard = shard_,
+                  .closed = [this](ParameterStream* stream) { Close(stream); }}) {}
 
   absl::StatusOr<int> Start(absl::string_view address) {
     CHECK(server_ == nullptr) << "started twice";
+    const int64_t largest_message = shard_->largest_slot_bytes() + kMaxHeaderBytes;
+    if (largest_message > std::numeric_limits<int>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a slot of ", shard_->largest_slot_bytes(),
+                       " bytes is too large for a message"));
+    }
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort(std::string(address), grpc::InsecureServerCredentials(),
                              &port);
     builder.RegisterService(&service_);
-    // A slot's size is the plan's business, not the transport's.
-    builder.SetMaxReceiveMessageSize(-1);
-    builder.SetMaxSendMessageSize(-1);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(largest_message));
+    builder.SetMaxSendMessageSize(static_cast<int>(largest_message));
+    // A small message must not become a large one here.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
     // Two servers at one port would share its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
+      Stop();
       return absl::UnavailableError(absl::StrCat("cannot listen at ", address));
+    }
+    Accept();
+    {
+      MutexLock lock(&mutex_);
+      SetAlarmLocked(std::nullopt);
+    }
+    for (int i = 0; i < ThreadCount(); ++i) {
+      threads_.emplace_back([this] { Poll(); });
     }
     return port;
   }
 
   void Shutdown(absl::Duration grace) {
     if (server_ == nullptr) return;
-    shard_->Abort(PeerLostError("the parameter server is shutting down"));
+    shard_->Abort(ShuttingDown());
+    std::vector<std::shared_ptr<ParameterStream>> streams;
+    {
+      MutexLock lock(&mutex_);
+      shutting_down_ = true;
+      alarm_.Cancel();
+      for (const auto& [stream, owner] : streams_) streams.push_back(owner);
+    }
+    for (const auto& stream : streams) stream->End(ShuttingDown());
+    streams.clear();
     server_->Shutdown(std::chrono::system_clock::now() +
-                      absl::ToChronoMicroseconds(grace));
-    server_->Wait();
-    server_.reset();
+                      absl::ToChronoMicroseconds(std::min(grace, kLongest)));
+    {
+      // The calls are over, but not all of their events have been taken from the queue,
+      // and until then a stream may still start an operation.
+      MutexLock lock(&mutex_);
+      while (live_streams_ > 0) none_live_.Wait(&mutex_);
+    }
+    Stop();
   }
 
  private:
+  static constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+
+  // Ends the threads, with the events that are left.
+  void Stop() {
+    queue_->Shutdown();
+    if (threads_.empty()) Poll();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    server_.reset();
+    queue_.reset();
+  }
+
+  void Poll() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_->Next(&tag, &ok)) {
+      const std::unique_ptr<QueueEvent> event(static_cast<QueueEvent*>(tag));
+      (*event)(ok);
+    }
+  }
+
+  void Accept() {
+    {
+      MutexLock lock(&mutex_);
+      ++live_streams_;
+    }
+    const std::shared_ptr<ParameterStream> stream(
+        new ParameterStream(&options_, queue_.get()), [this](ParameterStream* ended) {
+          delete ended;
+          MutexLock lock(&mutex_);
+          if (--live_streams_ == 0) none_live_.NotifyAll();
+        });
+    stream->Await(&service_, [this, stream](bool ok) {
+      if (!ok) return;
+      Accept();
+      Open(stream);
+    });
+  }
+
+  void Open(const std::shared_ptr<ParameterStream>& stream) {
+    absl::Status refusal = stream->TakeHello();
+    std::vector<std::shared_ptr<ParameterStream>> replaced;
+    if (refusal.ok()) {
+      MutexLock lock(&mutex_);
+      if (shutting_down_) refusal = ShuttingDown();
+      for (const auto& [other, owner] : streams_) {
+        if (other->rank() == stream->rank() &&
+            other->incarnation() != stream->incarnation()) {
+          replaced.push_back(owner);
+        }
+      }
+      if (refusal.ok()) streams_[stream.get()] = stream;
+    }
+    if (!refusal.ok()) {
+      LOG(WARNING) << "refuses a worker: " << refusal.message();
+      stream->End(refusal);
+      return;
+    }
+    for (const auto& older : replaced) {
+      older->End(absl::FailedPreconditionError(absl::StrFormat(
+          "rank %d has connected as another process (incarnation %016x, this one is "
+          "%016x)",
+          stream->rank(), stream->incarnation(), older->incarnation())));
+    }
+    stream->Serve();
+  }
+
+  void Close(ParameterStream* stream) {
+    std::shared_ptr<ParameterStream> owner;  // Goes when the lock has been let go of.
+    MutexLock lock(&mutex_);
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    owner = std::move(found->second);
+    streams_.erase(found);
+  }
+
+  // Gives up what has been parked for too long. All pulls have the same patience, so none
+  // that comes from now on can be due before the oldest that is here, or before that time
+  // from now: one alarm is enough, and it need never be moved.
+  void OnAlarm() {
+    const auto now = std::chrono::steady_clock::now();
+    std::vector<std::shared_ptr<ParameterStream>> streams;
+    {
+      MutexLock lock(&mutex_);
+      for (const auto& [stream, owner] : streams_) streams.push_back(owner);
+    }
+    std::optional<ParameterStream::Time> next;
+    for (const auto& stream : streams) {
+      const auto due = stream->ExpirePulls(now);
+      if (due.has_value()) next = std::min(next.value_or(*due), *due);
+    }
+    MutexLock lock(&mutex_);
+    if (!shutting_down_) SetAlarmLocked(next);
+  }
+
+  // Without a time: a whole patience from now.
+  void SetAlarmLocked(std::optional<ParameterStream::Time> due)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto patience = due.value_or(SteadyDeadline(options_.stall_timeout)) -
+                          std::chrono::steady_clock::now();
+    alarm_.Set(queue_.get(),
+               std::chrono::system_clock::now() +
+                   std::chrono::duration_cast<std::chrono::microseconds>(patience),
+               new QueueEvent([this](bool expired) {
+                 if (expired) OnAlarm();
+               }));
+  }
+
   const std::shared_ptr<ParameterShard> shard_;
-  Service service_;
-  std::unique_ptr<grpc::Server> server_;  // After service_, which it uses.
+  const ParameterStream::Options options_;
+  ParameterStream::Service service_;
+  // While started.
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::thread> threads_;
+
+  Mutex mutex_;
+  bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+  int live_streams_ ABSL_GUARDED_BY(mutex_) = 0;  // That exist, open or not.
+  CondVar none_live_;
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
+  // The open ones.
+  std::map<ParameterStream*, std::shared_ptr<ParameterStream>> streams_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 ParameterServerHost::ParameterServerHost(Options options,

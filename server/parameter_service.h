@@ -2,6 +2,7 @@
 #ifndef PSRING_SERVER_PARAMETER_SERVICE_H_
 #define PSRING_SERVER_PARAMETER_SERVICE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,18 +13,26 @@
 
 namespace psring {
 
-// Decodes requests, calls the shard, encodes its answers (proto/parameter_server.proto).
-// Refuses requests of another job with kInvalidArgument; every other check is the
-// shard's. A parked pull holds no thread, and leaves the shard when its client goes.
+// Speaks proto/parameter_server.proto; what a request says is the shard's business.
+//
+// Refuses the streams of workers that do not belong here before a message of theirs is
+// read. A worker that connects again as another process (another incarnation) takes the
+// place of the one before, whose streams are ended.
+//
+// Memory: received gradients are held until their round closes, and answers reference the
+// shard's parameters. Beyond that, a stream costs one message that is being read, at most
+// the largest slot and its header, and two unanswered requests per slot.
 //
 // Start and Shutdown are called by one thread.
 class ParameterServerHost {
  public:
   struct Options {
     std::string job;
+    // Of the job's description (common/job_plan.h); the workers' must be the same.
+    uint64_t fingerprint = 0;
     // How long a pull may be parked before it is answered with PeerLostError and the
     // names of those it waits for. Shorter than the workers' own patience (the deadline
-    // of their calls), so that the names reach them.
+    // of their requests), so that the names reach them.
     absl::Duration stall_timeout = absl::Seconds(25);
   };
 
@@ -34,12 +43,14 @@ class ParameterServerHost {
   ParameterServerHost& operator=(const ParameterServerHost&) = delete;
 
   // Listens at "host:port", port 0 for any free one, and serves from now on; once.
-  // Returns the port. kUnavailable: the address cannot be listened at.
+  // Returns the port. kUnavailable: the address cannot be listened at; kInvalidArgument:
+  // a slot is too large for a message.
   absl::StatusOr<int> Start(absl::string_view address);
 
   // Aborts the shard (the first reason counts: one given before stays), so that parked
-  // pulls are answered; calls that are still being sent or received are dropped after
-  // `grace`. Returns when no call is left. Later calls do nothing.
+  // pulls are answered, and ends all streams behind their last answers; what is still
+  // being sent after `grace` is dropped. Returns when no stream is left. Later calls do
+  // nothing.
   void Shutdown(absl::Duration grace);
 
  private:

@@ -16,9 +16,10 @@
 namespace psring {
 namespace {
 
-int64_t Bytes(std::span<const float> values) {
-  return static_cast<int64_t>(values.size_bytes());
-}
+// An error names no more slots than fit into a line.
+constexpr size_t kSlotsInError = 16;
+
+int64_t BytesOf(int64_t count) { return count * int64_t{sizeof(float)}; }
 
 }  // namespace
 
@@ -27,19 +28,20 @@ int64_t Bytes(std::span<const float> values) {
 class ParameterShard::SlotState {
  public:
   SlotState(const Slot& slot, const Options& options, const ConsistencyPolicy* policy,
-            LinkCounters* traffic)
+            LinkCounters* traffic, std::shared_ptr<BufferGauge> parameter_memory)
       : slot_(slot),
         policy_(policy),
         traffic_(traffic),
         fold_(options.order, slot.range, options.bucket_ranges[slot.bucket],
               options.workers),
         clocks_(options.workers),
+        parameters_(std::move(parameter_memory)),
         round_(options.workers),
         optimizer_(options.optimizer, slot.range.count) {}
 
-  absl::Status Initialize(std::span<const float> parameters);
+  absl::Status Initialize(const FloatPieces& parameters);
   absl::Status Push(const PushInfo& push, Contribution contribution);
-  PullTicket Pull(const PullInfo& pull, CopyAnswer copy, Done done);
+  PullTicket Pull(const PullInfo& pull, PullDone done);
   void CancelPull(int64_t id);
   void Abort(const absl::Status& reason);
   int64_t parked_pulls() const {
@@ -51,19 +53,21 @@ class ParameterShard::SlotState {
   struct ParkedPull {
     int64_t id = 0;
     PullInfo pull;
-    CopyAnswer copy;
-    Done done;
+    PullDone done;
+  };
+  // A pull whose time has come, to be done when the lock has been let go of.
+  struct AnsweredPull {
+    PullDone done;
+    PullAnswer answer;
   };
 
-  absl::Status CheckCount(std::span<const float> values, const std::string& what) const;
+  absl::Status CheckCount(const FloatPieces& values, const std::string& what) const;
   bool MayPullLocked(const PullInfo& pull) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return initialized_ && policy_->MayPull(pull.step, clocks_, version_);
   }
-  void AnswerLocked(const PullInfo& pull, const CopyAnswer& copy)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the parked pulls that may now proceed and copies their answers; the caller
-  // calls what is returned when it has let go of the lock.
-  std::vector<Done> AnswerParkedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PullAnswer AnswerLocked(const PullInfo& pull) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the parked pulls that may now proceed.
+  std::vector<AnsweredPull> AnswerParkedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string AwaitedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -77,16 +81,16 @@ class ParameterShard::SlotState {
   bool initialized_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   WorkerClocks clocks_ ABSL_GUARDED_BY(mutex_);
-  std::vector<float> parameters_ ABSL_GUARDED_BY(mutex_);
+  SlotParameters parameters_ ABSL_GUARDED_BY(mutex_);
   std::vector<Contribution> round_ ABSL_GUARDED_BY(mutex_);  // The open one's, by rank.
   SliceOptimizer optimizer_ ABSL_GUARDED_BY(mutex_);
   std::vector<ParkedPull> parked_ ABSL_GUARDED_BY(mutex_);  // In order of arrival.
   int64_t last_pull_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::Status ParameterShard::SlotState::Initialize(std::span<const float> parameters) {
+absl::Status ParameterShard::SlotState::Initialize(const FloatPieces& parameters) {
   RETURN_IF_ERROR(CheckCount(parameters, "the initialization"));
-  std::vector<Done> answered;
+  std::vector<AnsweredPull> answered;
   {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
@@ -94,12 +98,12 @@ absl::Status ParameterShard::SlotState::Initialize(std::span<const float> parame
       return absl::FailedPreconditionError(absl::StrCat(
           "slot ", slot_.index, " is already initialized, and at version ", version_));
     }
-    traffic_->CountIn(TrafficKind::kInitial, Bytes(parameters));
-    parameters_.assign(parameters.begin(), parameters.end());
+    traffic_->CountIn(TrafficKind::kInitial, BytesOf(parameters.count()));
+    parameters_.Assign(parameters);
     initialized_ = true;
     answered = AnswerParkedLocked();
   }
-  for (const Done& done : answered) done(absl::OkStatus());
+  for (AnsweredPull& pull : answered) pull.done(std::move(pull.answer));
   return absl::OkStatus();
 }
 
@@ -107,7 +111,7 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
                                              Contribution contribution) {
   RETURN_IF_ERROR(
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
-  std::vector<Done> answered;
+  std::vector<AnsweredPull> answered;
   {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
@@ -122,7 +126,7 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
           absl::StrCat("slot ", slot_.index, " is at version ", version_, ", and rank ",
                        push.rank, " pushes step ", push.step, ", which has not begun"));
     }
-    traffic_->CountIn(TrafficKind::kStep, Bytes(contribution.gradient));
+    traffic_->CountIn(TrafficKind::kStep, BytesOf(contribution.gradient.count()));
     if (action == PushAction::kIgnore) return absl::OkStatus();
     clocks_.RecordPush(push.rank, push.step);
     round_[push.rank] = std::move(contribution);
@@ -130,27 +134,25 @@ absl::Status ParameterShard::SlotState::Push(const PushInfo& push,
     CloseRoundLocked();
     answered = AnswerParkedLocked();
   }
-  for (const Done& done : answered) done(absl::OkStatus());
+  for (AnsweredPull& pull : answered) pull.done(std::move(pull.answer));
   return absl::OkStatus();
 }
 
-PullTicket ParameterShard::SlotState::Pull(const PullInfo& pull, CopyAnswer copy,
-                                           Done done) {
-  absl::Status status;
+PullTicket ParameterShard::SlotState::Pull(const PullInfo& pull, PullDone done) {
+  absl::StatusOr<PullAnswer> answer;
   {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) {
-      status = aborted_;
-    } else if (!MayPullLocked(pull)) {
-      const int64_t id = ++last_pull_id_;
-      parked_.push_back(
-          {.id = id, .pull = pull, .copy = std::move(copy), .done = std::move(done)});
-      return {.slot = slot_.index, .id = id};
+      answer = aborted_;
+    } else if (MayPullLocked(pull)) {
+      answer = AnswerLocked(pull);
     } else {
-      AnswerLocked(pull, copy);
+      const int64_t id = ++last_pull_id_;
+      parked_.push_back({.id = id, .pull = pull, .done = std::move(done)});
+      return {.slot = slot_.index, .id = id};
     }
   }
-  done(status);
+  done(std::move(answer));
   return {.slot = slot_.index, .id = 0};
 }
 
@@ -182,28 +184,30 @@ void ParameterShard::SlotState::Abort(const absl::Status& reason) {
   for (const ParkedPull& parked : ended) parked.done(reason);
 }
 
-absl::Status ParameterShard::SlotState::CheckCount(std::span<const float> values,
+absl::Status ParameterShard::SlotState::CheckCount(const FloatPieces& values,
                                                    const std::string& what) const {
-  if (static_cast<int64_t>(values.size()) == slot_.range.count) return absl::OkStatus();
+  if (values.count() == slot_.range.count) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("slot ", slot_.index, " has ",
                                                  slot_.range.count, " elements here, ",
-                                                 what, " carries ", values.size()));
+                                                 what, " carries ", values.count()));
 }
 
-void ParameterShard::SlotState::AnswerLocked(const PullInfo& pull,
-                                             const CopyAnswer& copy) {
+PullAnswer ParameterShard::SlotState::AnswerLocked(const PullInfo& pull) {
   traffic_->CountOut(pull.step == 0 ? TrafficKind::kInitial : TrafficKind::kStep,
-                     Bytes(parameters_));
-  copy({.version = version_, .parameters = parameters_});
+                     BytesOf(slot_.range.count));
+  return {.version = version_,
+          .parameters = parameters_.values(),
+          .owner = parameters_.Share()};
 }
 
-std::vector<ParameterShard::Done> ParameterShard::SlotState::AnswerParkedLocked() {
-  std::vector<Done> answered;
+std::vector<ParameterShard::SlotState::AnsweredPull>
+ParameterShard::SlotState::AnswerParkedLocked() {
+  std::vector<AnsweredPull> answered;
   std::vector<ParkedPull> waiting;
   for (ParkedPull& parked : parked_) {
     if (MayPullLocked(parked.pull)) {
-      AnswerLocked(parked.pull, parked.copy);
-      answered.push_back(std::move(parked.done));
+      answered.push_back(
+          {.done = std::move(parked.done), .answer = AnswerLocked(parked.pull)});
     } else {
       waiting.push_back(std::move(parked));
     }
@@ -215,10 +219,12 @@ std::vector<ParameterShard::Done> ParameterShard::SlotState::AnswerParkedLocked(
 // The round's mean goes from the sum straight into the optimizer, one cached block after
 // the other; contributions and parameters are read once.
 void ParameterShard::SlotState::CloseRoundLocked() {
-  std::vector<std::span<const float>> terms;
+  std::vector<FloatPieces> terms;
   terms.reserve(round_.size());
-  for (const Contribution& contribution : round_) terms.push_back(contribution.gradient);
-  const std::span<float> parameters(parameters_);
+  for (Contribution& contribution : round_) {
+    terms.push_back(std::move(contribution.gradient));
+  }
+  const std::span<float> parameters = parameters_.MakeWritable();
   SliceOptimizer* const optimizer = &optimizer_;
   fold_.Mean(terms, [&](int64_t begin, std::span<const float> mean) {
     optimizer->Apply(begin, parameters.subspan(begin, mean.size()), mean);
@@ -248,11 +254,14 @@ ParameterShard::Options ParameterShard::OptionsFor(const BucketPlan& buckets,
 
 ParameterShard::ParameterShard(Options options,
                                std::unique_ptr<const ConsistencyPolicy> policy)
-    : workers_(options.workers), policy_(std::move(policy)) {
+    : workers_(options.workers),
+      policy_(std::move(policy)),
+      parameter_memory_(std::make_shared<BufferGauge>()) {
   CHECK_GT(workers_, 0);
   for (const Slot& slot : options.slots) {
-    slots_[slot.index] =
-        std::make_unique<SlotState>(slot, options, policy_.get(), &traffic_);
+    slots_[slot.index] = std::make_unique<SlotState>(slot, options, policy_.get(),
+                                                     &traffic_, parameter_memory_);
+    largest_slot_bytes_ = std::max(largest_slot_bytes_, BytesOf(slot.range.count));
   }
 }
 
@@ -260,7 +269,7 @@ ParameterShard::~ParameterShard() {
   Abort(absl::CancelledError("the parameter shard has ended"));
 }
 
-absl::Status ParameterShard::Initialize(int slot, std::span<const float> parameters) {
+absl::Status ParameterShard::Initialize(int slot, const FloatPieces& parameters) {
   ASSIGN_OR_RETURN(SlotState* const state, Find(slot, /*rank=*/0, /*step=*/0));
   return state->Initialize(parameters);
 }
@@ -270,9 +279,9 @@ absl::Status ParameterShard::Push(const PushInfo& push, Contribution contributio
   return state->Push(push, std::move(contribution));
 }
 
-PullTicket ParameterShard::Pull(const PullInfo& pull, CopyAnswer copy, Done done) {
+PullTicket ParameterShard::Pull(const PullInfo& pull, PullDone done) {
   const absl::StatusOr<SlotState*> state = Find(pull.slot, pull.rank, pull.step);
-  if (state.ok()) return (*state)->Pull(pull, std::move(copy), std::move(done));
+  if (state.ok()) return (*state)->Pull(pull, std::move(done));
   done(state.status());
   return {.slot = pull.slot, .id = 0};
 }
@@ -305,10 +314,13 @@ absl::StatusOr<ParameterShard::SlotState*> ParameterShard::Find(int slot, int ra
   const auto found = slots_.find(slot);
   if (found == slots_.end()) {
     std::vector<int> here;
-    for (const auto& [index, state] : slots_) here.push_back(index);
+    for (const auto& [index, state] : slots_) {
+      if (here.size() < kSlotsInError) here.push_back(index);
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", rank, " asks for slot ", slot,
-        ", the slots here are: ", here.empty() ? "none" : absl::StrJoin(here, ", ")));
+        ", the slots here are: ", here.empty() ? "none" : absl::StrJoin(here, ", "),
+        here.size() < slots_.size() ? ", ..." : ""));
   }
   if (rank < 0 || rank >= workers_) {
     return absl::InvalidArgumentError(absl::StrCat(

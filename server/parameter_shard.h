@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/float_pieces.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
@@ -20,12 +21,13 @@
 #include "common/slot_plan.h"
 #include "proto/experiment.pb.h"
 #include "server/consistency_policy.h"
+#include "server/slot_parameters.h"
 
 namespace psring {
 
 // A gradient and whatever keeps its floats alive and unchanged.
 struct Contribution {
-  std::span<const float> gradient;
+  FloatPieces gradient;
   std::shared_ptr<const void> owner;
 };
 
@@ -38,6 +40,8 @@ struct PullInfo {
 struct PullAnswer {
   int64_t version = 0;
   std::span<const float> parameters;
+  // Keeps them alive and unchanged (server/slot_parameters.h); to be dropped soon.
+  std::shared_ptr<const void> owner;
 };
 
 // Names a pull for CancelPull.
@@ -54,9 +58,8 @@ struct PullTicket {
 //   2. A synchronous round closes when, and only when, every rank has contributed. A
 //      repeated or late push is acknowledged and adds nothing.
 //   3. An update depends on the contributions alone, never on the order of arrival.
-//   4. A pull is done exactly once, with no lock held, and its answer was the slot's
-//   whole
-//      state at one version.
+//   4. A pull is done exactly once, with no lock held, and its answer is the slot's whole
+//      state at one version, whatever happens to the slot while it is read.
 //   5. After Abort nothing changes any more, nothing stays parked, and every call gets
 //      the first reason.
 //
@@ -80,10 +83,7 @@ class ParameterShard {
   // The slots and buckets of one server; the caller sets the rest.
   static Options OptionsFor(const BucketPlan& buckets, const SlotPlan& slots, int server);
 
-  // Copies the answer's floats to where they go. Called with the slot locked, so that
-  // they stand still meanwhile: it must do nothing else.
-  using CopyAnswer = std::function<void(const PullAnswer& answer)>;
-  using Done = std::function<void(const absl::Status& status)>;
+  using PullDone = std::function<void(absl::StatusOr<PullAnswer> answer)>;
 
   ParameterShard(Options options, std::unique_ptr<const ConsistencyPolicy> policy);
   // No call is running; pulls still parked are aborted.
@@ -92,16 +92,15 @@ class ParameterShard {
   ParameterShard& operator=(const ParameterShard&) = delete;
 
   // Sets a slot's parameters at version 0; once per slot.
-  absl::Status Initialize(int slot, std::span<const float> parameters);
+  absl::Status Initialize(int slot, const FloatPieces& parameters);
 
   // Returns OK once the contribution is held, or need not be: it is acknowledged. The
   // contribution is let go of when its round has closed.
   absl::Status Push(const PushInfo& push, Contribution contribution);
 
-  // When the slot is initialized and the policy lets the worker see it, calls `copy` and
-  // then done(OK); on an error only `done`. Both may be called before Pull returns, or
-  // later by another thread; until then the pull is parked.
-  PullTicket Pull(const PullInfo& pull, CopyAnswer copy, Done done);
+  // Done when the slot is initialized and the policy lets the worker see it; before Pull
+  // returns, or later by another thread: until then the pull is parked.
+  PullTicket Pull(const PullInfo& pull, PullDone done);
 
   // Ends a parked pull with a PeerLostError that names whom it was waiting for. Without
   // effect when the pull is already done.
@@ -110,7 +109,13 @@ class ParameterShard {
   // `reason` is not OK. The first one counts.
   void Abort(const absl::Status& reason);
 
+  int workers() const { return workers_; }
+  // Of the largest slot; 0 without slots.
+  int64_t largest_slot_bytes() const { return largest_slot_bytes_; }
+  int slot_count() const { return static_cast<int>(slots_.size()); }
   int64_t parked_pulls() const;
+  // Memory of the slots' parameters, with the versions that are still being sent.
+  const BufferGauge& parameter_memory() const { return *parameter_memory_; }
   // Payload that came in (accepted or ignored) and that answers took out. Initialize and
   // the pulls for step 0 are the first distribution.
   ExchangeTraffic traffic() const { return traffic_.totals(); }
@@ -123,6 +128,8 @@ class ParameterShard {
 
   const int workers_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
+  const std::shared_ptr<BufferGauge> parameter_memory_;
+  int64_t largest_slot_bytes_ = 0;  // Set up once.
   LinkCounters traffic_;
   std::map<int, std::unique_ptr<SlotState>> slots_;  // By slot index; set up once.
 

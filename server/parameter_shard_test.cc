@@ -79,13 +79,12 @@ class ParameterShardTest : public testing::Test {
     auto pulled = std::make_shared<Pulled>();
     const PullTicket pull = shard_->Pull(
         {.rank = rank, .step = step, .slot = slot},
-        [pulled](const PullAnswer& answer) {
-          pulled->version = answer.version;
-          pulled->parameters.assign(answer.parameters.begin(), answer.parameters.end());
-        },
-        [pulled](const absl::Status& status) {
+        [pulled](const absl::StatusOr<PullAnswer>& answer) {
           ++pulled->done;
-          pulled->status = status;
+          pulled->status = answer.status();
+          if (!answer.ok()) return;
+          pulled->version = answer->version;
+          pulled->parameters.assign(answer->parameters.begin(), answer->parameters.end());
         });
     if (ticket != nullptr) *ticket = pull;
     return pulled;
@@ -201,12 +200,10 @@ TEST_F(ParameterShardTest, Invariant4_AParkedPullIsDoneOnceWithNoLockHeld) {
   // A callback that calls the shard: with the slot's lock held it would never return.
   std::vector<float> seen;
   int done = 0;
-  shard_->Pull(
-      {.rank = 1, .step = 1, .slot = 0}, [](const PullAnswer&) {},
-      [&](const absl::Status&) {
-        ++done;
-        seen = Parameters(1, 0);
-      });
+  shard_->Pull({.rank = 1, .step = 1, .slot = 0}, [&](absl::StatusOr<PullAnswer>) {
+    ++done;
+    seen = Parameters(1, 0);
+  });
   EXPECT_EQ(shard_->parked_pulls(), 2);
   ASSERT_OK(Push(0, 0, 0, {2, 4}));
   ASSERT_OK(Push(1, 0, 0, {2, 4}));
@@ -218,6 +215,22 @@ TEST_F(ParameterShardTest, Invariant4_AParkedPullIsDoneOnceWithNoLockHeld) {
   shard_->Abort(absl::AbortedError("late"));
   EXPECT_EQ(plain->done, 1);
   EXPECT_OK(plain->status);
+}
+
+TEST_F(ParameterShardTest, Invariant4_AnAnswerStaysItsVersionWhileItIsRead) {
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  PullAnswer answer;
+  shard_->Pull({.rank = 0, .step = 0, .slot = 0},
+               [&](absl::StatusOr<PullAnswer> initial) { answer = *std::move(initial); });
+  ASSERT_OK(Push(0, 0, 0, {2, 4}));
+  EXPECT_THAT(Parameters(1, 0), ElementsAre(-1, -2));
+  EXPECT_THAT(answer.parameters, ElementsAre(0, 0));
+  EXPECT_EQ(shard_->parameter_memory().now(), 2 * 2 * 4);
+  answer = {};
+  EXPECT_EQ(shard_->parameter_memory().now(), 2 * 4);
+  ASSERT_OK(Push(0, 1, 0, {2, 4}));  // In place: nobody reads.
+  EXPECT_EQ(shard_->parameter_memory().peak(), 2 * 2 * 4);
 }
 
 TEST_F(ParameterShardTest, Invariant5_AfterAbortEveryCallGetsTheFirstReason) {
@@ -371,13 +384,15 @@ TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
           const size_t count = slot == 0 ? 2 : 3000;
           std::promise<absl::Status> done;
           std::vector<float> parameters;
-          shard_->Pull(
-              {.rank = rank, .step = step + 1, .slot = slot},
-              [&](const PullAnswer& answer) {
-                EXPECT_EQ(answer.version, step + 1);
-                parameters.assign(answer.parameters.begin(), answer.parameters.end());
-              },
-              [&](const absl::Status& status) { done.set_value(status); });
+          shard_->Pull({.rank = rank, .step = step + 1, .slot = slot},
+                       [&](const absl::StatusOr<PullAnswer>& answer) {
+                         if (answer.ok()) {
+                           EXPECT_EQ(answer->version, step + 1);
+                           parameters.assign(answer->parameters.begin(),
+                                             answer->parameters.end());
+                         }
+                         done.set_value(answer.status());
+                       });
           EXPECT_OK(Push(rank, step, slot, std::vector<float>(count, 1.0f * rank)));
           ASSERT_OK(done.get_future().get());
           // The mean of 0..7 is 3.5, the learning rate one half: exact in any order.
@@ -405,8 +420,8 @@ TEST_F(ParameterShardTest, RacingCancellationsAndAbortEndEveryPullOnce) {
     threads.emplace_back([&, rank] {
       for (int i = 0; i < kPulls; ++i) {
         const PullTicket ticket = shard_->Pull(
-            {.rank = rank, .step = 1, .slot = 0}, [](const PullAnswer&) {},
-            [&done, rank, i](const absl::Status&) { ++done[rank][i]; });
+            {.rank = rank, .step = 1, .slot = 0},
+            [&done, rank, i](absl::StatusOr<PullAnswer>) { ++done[rank][i]; });
         if (i % 2 == 0) shard_->CancelPull(ticket);
         if (rank == 0 && i == kPulls / 2) shard_->Abort(absl::AbortedError("end"));
       }

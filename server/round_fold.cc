@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "common/arithmetic.h"
 #include "common/ring_order.h"
@@ -12,6 +13,20 @@ namespace {
 
 // Small enough that the sum stays in the first-level cache while all terms are added.
 constexpr int64_t kBlockCount = 2048;
+
+// The reader's next floats: into `sum` in place of what is there, or added to it.
+void Fold(FloatReader& reader, bool first, std::span<float> sum) {
+  while (!sum.empty()) {
+    const Bytes run = reader.Next(static_cast<int64_t>(sum.size()));
+    const std::span<float> to = sum.first(run.size() / sizeof(float));
+    if (first) {
+      std::memcpy(to.data(), run.data(), run.size());
+    } else {
+      AddBytesInPlace(to, run);
+    }
+    sum = sum.subspan(to.size());
+  }
+}
 
 }  // namespace
 
@@ -35,11 +50,12 @@ RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, int workers)
 }
 
 void RoundFold::Mean(
-    std::span<const std::span<const float>> terms,
+    std::span<const FloatPieces> terms,
     absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const {
   CHECK_EQ(static_cast<int>(terms.size()), workers_);
-  // A block: some elements of one piece. For each block, all its terms are read once, its
-  // sum stays in cache from the first term to its use, and nothing is allocated.
+  // A block: some elements of one piece. For each block, all its terms are read once, and
+  // its sum stays in cache from the first term to its use.
+  std::vector<FloatReader> readers(terms.begin(), terms.end());
   std::array<float, kBlockCount> buffer;
   for (const Piece& piece : pieces_) {
     for (int64_t begin = piece.range.begin; begin < piece.range.end();
@@ -48,12 +64,7 @@ void RoundFold::Mean(
       const std::span<float> sum(buffer.data(), static_cast<size_t>(count));
       for (int position = 0; position < workers_; ++position) {
         const int rank = RingFoldRank(piece.chunk, position, workers_);
-        const std::span<const float> term = terms[rank].subspan(begin, count);
-        if (position == 0) {
-          std::copy(term.begin(), term.end(), sum.begin());
-        } else {
-          AddInPlace(sum, term);
-        }
+        Fold(readers[rank], /*first=*/position == 0, sum);
       }
       ScaleInPlace(sum, MeanFactor(workers_));
       use(begin, sum);

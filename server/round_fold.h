@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/float_pieces.h"
 #include "common/partition.h"
 #include "proto/experiment.pb.h"
 
@@ -26,9 +27,10 @@ class RoundFold {
 
   // Hands `use` the mean block by block, in order and covering the slot once: `begin`
   // counts from the slot's first element; the block is only valid during the call.
-  // `terms` holds N spans of the slot's size, by rank.
+  // `terms` holds N gradients of the slot's size, by rank; each is read once, front to
+  // back, straight out of the pieces in which it came.
   void Mean(
-      std::span<const std::span<const float>> terms,
+      std::span<const FloatPieces> terms,
       absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const;
 
  private:

@@ -1,8 +1,10 @@
 #include "server/round_fold.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/arithmetic.h"
@@ -16,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-uint32_t Bits(float value) { return std::bit_cast<uint32_t>(value); }
+uint32_t BitsOf(float value) { return std::bit_cast<uint32_t>(value); }
 
 // Values whose sums depend on the order of the additions.
 std::vector<float> Term(int rank, int64_t count) {
@@ -28,15 +30,18 @@ std::vector<float> Term(int rank, int64_t count) {
   return values;
 }
 
-std::vector<float> Mean(const RoundFold& fold,
-                        const std::vector<std::vector<float>>& terms) {
-  const std::vector<std::span<const float>> spans(terms.begin(), terms.end());
+std::vector<float> Mean(const RoundFold& fold, const std::vector<FloatPieces>& terms) {
   std::vector<float> result;
-  fold.Mean(spans, [&](int64_t begin, std::span<const float> mean) {
+  fold.Mean(terms, [&](int64_t begin, std::span<const float> mean) {
     EXPECT_EQ(begin, static_cast<int64_t>(result.size()));
     result.insert(result.end(), mean.begin(), mean.end());
   });
   return result;
+}
+
+std::vector<float> Mean(const RoundFold& fold,
+                        const std::vector<std::vector<float>>& terms) {
+  return Mean(fold, std::vector<FloatPieces>(terms.begin(), terms.end()));
 }
 
 // One element, one addition at a time.
@@ -69,7 +74,7 @@ TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
             for (int64_t i = 0; i < slot.count; ++i) {
               const int64_t in_bucket = slot.begin - bucket.begin + i;
               if (in_bucket < part.begin || in_bucket >= part.end()) continue;
-              ASSERT_EQ(Bits(mean[i]), Bits(SerialMean(terms, chunk, i)))
+              ASSERT_EQ(BitsOf(mean[i]), BitsOf(SerialMean(terms, chunk, i)))
                   << workers << " workers, bucket of " << bucket_count << ", server "
                   << server << " of " << servers << ", element " << i;
             }
@@ -77,6 +82,29 @@ TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
         }
       }
     }
+  }
+}
+
+TEST(RoundFoldTest, GradientsInAnyPiecesGiveTheSameBits) {
+  const Range bucket{.begin = 0, .count = 5003};
+  const Range slot{.begin = 700, .count = 4200};
+  const RoundFold fold(Sync::RING, slot, bucket, /*workers=*/3);
+  std::vector<std::vector<float>> terms;
+  for (int rank = 0; rank < 3; ++rank) terms.push_back(Term(rank, slot.count));
+  const std::vector<float> whole = Mean(fold, terms);
+  for (const size_t size : {1, 3, 5, 7, 4096, 16379}) {
+    std::vector<FloatPieces> cut;
+    for (const auto& term : terms) {
+      std::vector<Bytes> pieces;
+      for (Bytes left = std::as_bytes(std::span(term)); !left.empty();) {
+        pieces.push_back(left.first(std::min(size, left.size())));
+        left = left.subspan(pieces.back().size());
+      }
+      cut.push_back(FloatPieces(std::move(pieces)));
+    }
+    const std::vector<float> mean = Mean(fold, cut);
+    ASSERT_EQ(mean.size(), whole.size());
+    for (size_t i = 0; i < mean.size(); ++i) ASSERT_EQ(BitsOf(mean[i]), BitsOf(whole[i]));
   }
 }
 
@@ -89,7 +117,7 @@ TEST(RoundFoldTest, RankOrderIsTheSameForEveryElement) {
   ASSERT_EQ(static_cast<int64_t>(mean.size()), slot.count);
   for (int64_t i = 0; i < slot.count; ++i) {
     const float sum = (terms[0][i] + terms[1][i]) + terms[2][i];
-    ASSERT_EQ(Bits(mean[i]), Bits(sum * MeanFactor(3))) << i;
+    ASSERT_EQ(BitsOf(mean[i]), BitsOf(sum * MeanFactor(3))) << i;
   }
 }
 
@@ -112,8 +140,8 @@ TEST(RoundFoldTest, ASumOfNegativeZerosStaysNegative) {
     for (const int workers : {1, 2, 3}) {
       const std::vector<std::vector<float>> terms(workers, {-0.0f, 0.0f});
       const std::vector<float> mean = Mean(RoundFold(order, all, all, workers), terms);
-      EXPECT_EQ(Bits(mean[0]), Bits(-0.0f));
-      EXPECT_EQ(Bits(mean[1]), Bits(0.0f));
+      EXPECT_EQ(BitsOf(mean[0]), BitsOf(-0.0f));
+      EXPECT_EQ(BitsOf(mean[1]), BitsOf(0.0f));
     }
   }
 }

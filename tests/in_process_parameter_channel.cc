@@ -60,27 +60,25 @@ void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
     done(status);
     return;
   }
-  const auto version = std::make_shared<int64_t>(0);
   const std::string what =
       absl::StrCat("the pull of slot ", slot.index, " for step ", step);
-  const PullTicket ticket = shard_->Pull(
-      {.rank = rank_, .step = step, .slot = slot.index},
-      [parameters, version](const PullAnswer& answer) {
-        CHECK_EQ(answer.parameters.size(), parameters.size());
-        std::copy(answer.parameters.begin(), answer.parameters.end(), parameters.begin());
-        *version = answer.version;
-      },
-      [this, key, what, version, done = std::move(done)](const absl::Status& shards) {
-        if (shards.ok()) {
-          done(*version);
-        } else {
-          const absl::Status ours = aborted();
-          done(ours.ok() ? Named(shards, what) : ours);
-        }
-        MutexLock lock(&mutex_);
-        pulls_.erase(key);
-        if (pulls_.empty()) idle_.NotifyAll();
-      });
+  const PullTicket ticket =
+      shard_->Pull({.rank = rank_, .step = step, .slot = slot.index},
+                   [this, key, what, parameters,
+                    done = std::move(done)](const absl::StatusOr<PullAnswer>& answer) {
+                     if (answer.ok()) {
+                       CHECK_EQ(answer->parameters.size(), parameters.size());
+                       std::copy(answer->parameters.begin(), answer->parameters.end(),
+                                 parameters.begin());
+                       done(answer->version);
+                     } else {
+                       const absl::Status ours = aborted();
+                       done(ours.ok() ? Named(answer.status(), what) : ours);
+                     }
+                     MutexLock lock(&mutex_);
+                     pulls_.erase(key);
+                     if (pulls_.empty()) idle_.NotifyAll();
+                   });
   if (!ticket.parked()) return;
   bool missed_abort = false;
   {

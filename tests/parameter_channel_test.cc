@@ -201,14 +201,16 @@ class GrpcParameterChannelTest : public testing::Test {
     shard_ =
         std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
     host_ = std::make_unique<ParameterServerHost>(
-        ParameterServerHost::Options{.job = "test"}, shard_);
+        ParameterServerHost::Options{.job = "test", .fingerprint = 0xab}, shard_);
     const absl::StatusOr<int> port = host_->Start("127.0.0.1:0");
     EXPECT_OK(port);
     address_ = absl::StrCat("127.0.0.1:", *port);
   }
-  std::unique_ptr<ParameterChannel> NewChannel(std::string job, absl::Duration timeout) {
+  std::unique_ptr<ParameterChannel> NewChannel(std::string job, absl::Duration timeout,
+                                               uint64_t fingerprint = 0xab) {
     return NewGrpcParameterChannel({.job = std::move(job),
                                     .rank = 0,
+                                    .fingerprint = fingerprint,
                                     .server = 4,
                                     .address = address_,
                                     .stall_timeout = timeout});
@@ -269,8 +271,16 @@ TEST_F(GrpcParameterChannelTest, AServerOfAnotherJobRefuses) {
   const auto channel = NewChannel("other", absl::Hours(1));
   EXPECT_THAT(Pull(*channel, slot_, 0),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("this server is of job \"test\", the request of "
+                       HasSubstr("this server is of job \"test\", the worker of "
                                  "\"other\"")));
+}
+
+TEST_F(GrpcParameterChannelTest, AServerOfAnotherConfigurationRefusesAndShowsBoth) {
+  const auto channel = NewChannel("test", absl::Hours(1), /*fingerprint=*/0xcd);
+  EXPECT_THAT(Pull(*channel, slot_, 0),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("server 4 ("), HasSubstr("00000000000000cd there"),
+                             HasSubstr("00000000000000ab here"))));
 }
 
 }  // namespace

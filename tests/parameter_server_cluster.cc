@@ -5,16 +5,30 @@
 #include "glog/logging.h"
 #include "server/sync_policy.h"
 #include "tests/in_process_parameter_channel.h"
+#include "tests/plain_parameter_channel.h"
 #include "worker/grpc_parameter_channel.h"
 
 namespace psring {
 
 std::string ChannelKindName(ChannelKind kind) {
-  return kind == ChannelKind::kGrpc ? "Grpc" : "InProcess";
+  switch (kind) {
+    case ChannelKind::kInProcess:
+      return "InProcess";
+    case ChannelKind::kGrpc:
+      return "Grpc";
+    case ChannelKind::kPlainClient:
+      return "PlainClient";
+    case ChannelKind::kPlainServer:
+      return "PlainServer";
+    case ChannelKind::kPlain:
+      return "Plain";
+  }
+  LOG(FATAL) << "no channel kind";
 }
 
 ParameterServerCluster::ParameterServerCluster(const Options& options)
-    : kind_(options.kind), plan_(PlanStripedSlots(options.buckets, options.servers)) {
+    : kind_(options.kind),
+      plan_(PlanStripedSlots(options.buckets, options.servers, options.max_slot_bytes)) {
   for (int server = 0; server < options.servers; ++server) {
     ParameterShard::Options shard =
         ParameterShard::OptionsFor(options.buckets, plan_, server);
@@ -24,6 +38,11 @@ ParameterServerCluster::ParameterServerCluster(const Options& options)
     shards_.push_back(
         std::make_shared<ParameterShard>(shard, std::make_unique<const SyncPolicy>()));
     if (kind_ == ChannelKind::kInProcess) continue;
+    if (kind_ == ChannelKind::kPlainServer || kind_ == ChannelKind::kPlain) {
+      plain_servers_.push_back(std::make_unique<PlainParameterServer>(shards_.back()));
+      addresses_.push_back(plain_servers_.back()->address());
+      continue;
+    }
     hosts_.push_back(std::make_unique<ParameterServerHost>(
         ParameterServerHost::Options{.job = "test"}, shards_.back()));
     const absl::StatusOr<int> port = hosts_.back()->Start("127.0.0.1:0");
@@ -42,6 +61,9 @@ std::unique_ptr<ParameterChannel> ParameterServerCluster::NewChannel(int rank,
                                                                      int server) {
   if (kind_ == ChannelKind::kInProcess) {
     return std::make_unique<InProcessParameterChannel>(rank, server, shards_[server]);
+  }
+  if (kind_ == ChannelKind::kPlainClient || kind_ == ChannelKind::kPlain) {
+    return NewPlainParameterChannel(rank, addresses_[server]);
   }
   return NewGrpcParameterChannel(
       {.job = "test", .rank = rank, .server = server, .address = addresses_[server]});

@@ -11,11 +11,18 @@
 #include "proto/experiment.pb.h"
 #include "server/parameter_service.h"
 #include "server/parameter_shard.h"
+#include "tests/plain_parameter_server.h"
 #include "worker/parameter_channel.h"
 
 namespace psring {
 
-enum class ChannelKind { kInProcess, kGrpc };
+enum class ChannelKind {
+  kInProcess,
+  kGrpc,         // Channel and server as in production.
+  kPlainClient,  // A plain generated client to our server.
+  kPlainServer,  // Our channel to a plain generated server.
+  kPlain,        // Both plain.
+};
 std::string ChannelKindName(ChannelKind kind);
 
 // Synchronous servers. Channels must be gone before the cluster.
@@ -25,6 +32,7 @@ class ParameterServerCluster {
     ChannelKind kind = ChannelKind::kInProcess;
     BucketPlan buckets;
     int servers = 1;
+    int64_t max_slot_bytes = kMaxSlotBytes;
     int workers = 1;
     Sync::Order order = Sync::RING;
     Optimizer optimizer;
@@ -42,7 +50,9 @@ class ParameterServerCluster {
   const ChannelKind kind_;
   const SlotPlan plan_;
   std::vector<std::shared_ptr<ParameterShard>> shards_;
-  std::vector<std::unique_ptr<ParameterServerHost>> hosts_;  // None in process.
+  // One of these, or none in process.
+  std::vector<std::unique_ptr<ParameterServerHost>> hosts_;
+  std::vector<std::unique_ptr<PlainParameterServer>> plain_servers_;
   std::vector<std::string> addresses_;
 };
 

@@ -196,12 +196,15 @@ std::string EqualityName(const testing::TestParamInfo<EqualityParam>& info) {
                       Sync::Order_Name(order));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ExchangeEqualityTest,
-    testing::Combine(testing::Values(ChannelKind::kInProcess, ChannelKind::kGrpc),
-                     testing::Values(1, 2, 4), testing::Values(1, 2, 3),
-                     testing::Values(Sync::RING, Sync::RANK)),
-    EqualityName);
+INSTANTIATE_TEST_SUITE_P(All, ExchangeEqualityTest,
+                         testing::Combine(testing::Values(ChannelKind::kInProcess,
+                                                          ChannelKind::kGrpc,
+                                                          ChannelKind::kPlainClient,
+                                                          ChannelKind::kPlainServer),
+                                          testing::Values(1, 2, 4),
+                                          testing::Values(1, 2, 3),
+                                          testing::Values(Sync::RING, Sync::RANK)),
+                         EqualityName);
 
 class ExchangeErrorTest : public testing::TestWithParam<ChannelKind> {
  protected:

@@ -1,92 +1,85 @@
 #include "worker/grpc_parameter_channel.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cstring>
-#include <limits>
-#include <unordered_set>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/errors.h"
+#include "common/grpc_message.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/tcp_socket.h"
+#include "common/wire_message.h"
+#include "common/wire_protocol.h"
 #include "glog/logging.h"
+#include "grpcpp/create_channel_posix.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/parameter_server.grpc.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "worker/channel_request.h"
+#include "worker/pins.h"
+#include "worker/tcp_connector.h"
 
 namespace psring {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "payloads are copied, not converted");
+using SteadyTime = std::chrono::steady_clock::time_point;
 
-// A protobuf message cannot be longer; the rest is for the other fields.
-constexpr size_t kMaxPayloadBytes = std::numeric_limits<int32_t>::max() - 4096;
+constexpr char kMethod[] = "/psring.ParameterService/Exchange";
+// Slots are far smaller (common/slot_plan.h): what exceeds this is not one of ours.
+constexpr int64_t kMaxPayloadBytes = 256 << 20;
+// How long gRPC may take to let go of memory once its connection is closed. No network
+// is involved.
+constexpr absl::Duration kReleaseLimit = absl::Seconds(30);
+// How soon to look again where an answer has come before gRPC has let go of the gradient
+// that it answers.
+constexpr absl::Duration kReleasePoll = absl::Milliseconds(1);
 
-// gRPC never sees the caller's spans: payloads are copied into the request before it is
-// sent, and out of the answer before the request is done. So a call that gRPC still
-// winds up after an error or a cancellation touches none of them.
+using RequestPtr = std::shared_ptr<ChannelRequest>;
+
+// The thread connects, starts the call and runs until the connection has been closed. All
+// events of the call are its own; only the start of a write may be any thread's.
+//
+// The end is always the same, whatever the cause: the connection is shut down, so that
+// all operations of the call come back, gRPC lets go of the gradients, and then the
+// requests that are left are done with the error. To cancel the call alone would not do:
+// what has been handed to a connection stays there, and a frozen server keeps it there.
+// So the socket is ours, and gRPC works on a duplicate.
 class GrpcParameterChannel final : public ParameterChannel {
  public:
   explicit GrpcParameterChannel(GrpcParameterChannelOptions options)
       : options_(std::move(options)),
-        stub_(ParameterService::NewStub(Connect(options_.address))) {}
+        server_(absl::StrCat("server ", options_.server, " (", options_.address, ")")),
+        connector_(options_.address),
+        thread_([this] { Run(); }) {}
 
   ~GrpcParameterChannel() override {
     Abort(absl::CancelledError("the channel has ended"));
-    MutexLock lock(&mutex_);
-    while (running_ > 0) idle_.Wait(&mutex_);  // Cancelled calls end at once.
+    thread_.join();
   }
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override {
-    auto* const call = new Call<InitializeRequest, InitializeResponse>;
-    call->what = absl::StrCat("the initialization of slot ", slot.index);
-    call->request.set_job(options_.job);
-    call->request.set_slot(slot.index);
-    call->done = std::move(done);
-    StartWithPayload(call, &ParameterService::Stub::async::Initialize, parameters);
+    Start(ChannelRequest::Initialize(slot, parameters, std::move(done)));
   }
 
   void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
             Done done) override {
-    auto* const call = new Call<PushRequest, PushResponse>;
-    call->what = absl::StrCat("the push of slot ", slot.index, ", step ", step);
-    call->request.set_job(options_.job);
-    call->request.set_rank(options_.rank);
-    call->request.set_step(step);
-    call->request.set_slot(slot.index);
-    call->done = std::move(done);
-    StartWithPayload(call, &ParameterService::Stub::async::Push, gradient);
+    Start(ChannelRequest::Push(slot, step, gradient, std::move(done)));
   }
 
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
-    auto* const call = new Call<PullRequest, PullResponse>;
-    call->what = absl::StrCat("the pull of slot ", slot.index, " for step ", step);
-    call->request.set_job(options_.job);
-    call->request.set_rank(options_.rank);
-    call->request.set_step(step);
-    call->request.set_slot(slot.index);
-    call->done = [this, call, parameters, done = std::move(done)](absl::Status status) {
-      const std::string& payload = call->response.payload();
-      if (status.ok() && payload.size() != parameters.size_bytes()) {
-        status = absl::InternalError(
-            absl::StrCat(Server(), ": ", call->what, ": the answer has ", payload.size(),
-                         " bytes, the slot has ", parameters.size_bytes(), " here"));
-      }
-      if (!status.ok()) {
-        done(status);
-        return;
-      }
-      std::memcpy(parameters.data(), payload.data(), payload.size());
-      done(call->response.version());
-    };
-    Start(call, &ParameterService::Stub::async::Pull);
+    Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
   }
 
   void Abort(const absl::Status& reason) override {
@@ -94,124 +87,341 @@ class GrpcParameterChannel final : public ParameterChannel {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return;
     aborted_ = reason;
-    for (grpc::ClientContext* const context : contexts_) context->TryCancel();
+    CloseLocked();
   }
 
  private:
-  template <typename Request, typename Response>
-  struct Call {
-    std::string what;  // "the push of ...", for errors.
-    grpc::ClientContext context;
-    Request request;
-    Response response;
-    Done done;
+  enum class Operation : intptr_t { kStart = 1, kRead, kWrite, kFinish };
+  // The pin covers the request's memory from its start until gRPC is done with it.
+  struct Unsent {
+    RequestPtr request;
+    std::shared_ptr<const void> pin;
   };
-  template <typename Request, typename Response>
-  using Method = void (ParameterService::Stub::async::*)(
-      grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>);
+  static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
 
-  static std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  void Start(RequestPtr request) {
+    if (static_cast<int64_t>(request->payload.size_bytes()) > kMaxPayloadBytes) {
+      request->done(absl::InvalidArgumentError(absl::StrCat(
+          server_, ": ", request->what, ": ", request->payload.size_bytes(),
+          " bytes do not fit into one message of at most ", kMaxPayloadBytes)));
+      return;
+    }
+    absl::Status error;
+    std::optional<Unsent> next;
+    {
+      MutexLock lock(&mutex_);
+      error = ErrorLocked(*request);
+      if (error.ok()) {
+        const uint64_t id = ++last_id_;
+        request->header.set_id(id);
+        request->deadline = SteadyDeadline(options_.stall_timeout);
+        requests_[id] = request;
+        unsent_.push_back({request, pins_->Pin(id)});
+        next = NextUnsentLocked();
+      }
+    }
+    if (!error.ok()) request->done(error);
+    Write(std::move(next));
+  }
+
+  // Takes the next request if it is time to write one: the caller then calls Write,
+  // unlocked, because a write may take as long as the kernel takes to copy.
+  std::optional<Unsent> NextUnsentLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!started_ || writing_ || closing_ || unsent_.empty()) return std::nullopt;
+    writing_ = true;
+    Unsent next = std::move(unsent_.front());
+    unsent_.pop_front();
+    return next;
+  }
+
+  void Write(std::optional<Unsent> next) {
+    if (!next.has_value()) return;
+    stream_->Write(
+        MakeMessage(next->request->header, next->request->payload, std::move(next->pin)),
+        Tag(Operation::kWrite));
+  }
+
+  void Run() {
+    if (Connect()) {
+      while (!finished_) AwaitEvent();
+    }
+    CloseConnection();
+    FinishReleased();
+    std::map<uint64_t, RequestPtr> left;
+    {
+      MutexLock lock(&mutex_);
+      left.swap(requests_);
+      for (const auto& [id, request] : left) request->outcome = ErrorLocked(*request);
+    }
+    for (const auto& [id, request] : left) request->Finish();
+  }
+
+  // Starts the call on a new connection. False: the channel ends without one.
+  bool Connect() {
+    while (true) {
+      absl::StatusOr<FileDescriptor> socket = connector_.Connect(NextDeadline());
+      if (socket.ok()) {
+        StartCall(*std::move(socket));
+        return true;
+      }
+      if (!absl::IsDeadlineExceeded(socket.status())) {
+        Lose(socket.status());
+        return false;
+      }
+      CheckStall(socket.status());
+      MutexLock lock(&mutex_);
+      if (closing_) return false;
+    }
+  }
+
+  void StartCall(FileDescriptor socket) {
     grpc::ChannelArguments arguments;
-    // A slot's size is the plan's business, not the transport's.
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetMaxSendMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    // What is lost is reported, not repeated unseen.
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // Workers of one process would otherwise share a connection.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                     arguments);
-  }
-
-  std::string Server() const {
-    return absl::StrCat("server ", options_.server, " (", options_.address, ")");
-  }
-
-  template <typename Request, typename Response>
-  void StartWithPayload(Call<Request, Response>* call, Method<Request, Response> method,
-                        std::span<const float> payload) {
-    if (payload.size_bytes() > kMaxPayloadBytes) {
-      call->done(absl::InvalidArgumentError(
-          absl::StrCat(Server(), ": ", call->what, ": ", payload.size_bytes(),
-                       " bytes do not fit into one message of at most ", kMaxPayloadBytes,
-                       "; more servers make smaller slots")));
-      delete call;
-      return;
-    }
-    call->request.set_payload(payload.data(), payload.size_bytes());
-    Start(call, method);
-  }
-
-  // Takes the call over; it ends in Finish, or here if the channel is aborted.
-  template <typename Request, typename Response>
-  void Start(Call<Request, Response>* call, Method<Request, Response> method) {
-    call->context.set_deadline(std::chrono::system_clock::now() +
-                               absl::ToChronoMicroseconds(std::min(
-                                   options_.stall_timeout, absl::Hours(24 * 365))));
-    absl::Status aborted;
-    {
-      MutexLock lock(&mutex_);
-      aborted = aborted_;
-      if (aborted.ok()) {
-        call->context.set_wait_for_ready(!connected_);
-        contexts_.insert(&call->context);
-        ++running_;
-      }
-    }
-    if (!aborted.ok()) {
-      call->done(aborted);
-      delete call;
-      return;
-    }
-    (stub_->async()->*method)(
-        &call->context, &call->request, &call->response,
-        [this, call](const grpc::Status& status) { Finish(call, status); });
-  }
-
-  template <typename Request, typename Response>
-  void Finish(Call<Request, Response>* call, const grpc::Status& status) {
-    absl::Status aborted;
-    {
-      MutexLock lock(&mutex_);
-      contexts_.erase(&call->context);
-      connected_ = connected_ || status.ok();
-      aborted = aborted_;
-    }
-    call->done(ToError(status, aborted, call->what));
-    delete call;
-    // The last thing that touches the channel.
+    arguments.SetMaxReceiveMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
+    arguments.SetMaxSendMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
+    const int duplicate = fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);
+    PCHECK(duplicate >= 0);
+    channel_ =
+        grpc::CreateCustomInsecureChannelFromFd(options_.address, duplicate, arguments);
+    WorkerHello hello;
+    hello.set_protocol_version(kWireProtocolVersion);
+    hello.set_job(options_.job);
+    hello.set_rank(options_.rank);
+    hello.set_incarnation(options_.incarnation);
+    hello.set_fingerprint(options_.fingerprint);
+    context_ = std::make_unique<grpc::ClientContext>();
+    context_->AddMetadata(kHelloMetadata, hello.SerializeAsString());
+    stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
+    stream_->StartCall(Tag(Operation::kStart));
     MutexLock lock(&mutex_);
-    if (--running_ == 0) idle_.NotifyAll();
+    socket_ = std::move(socket);
+    if (closing_) ShutDownLocked();
   }
 
-  absl::Status ToError(const grpc::Status& status, const absl::Status& aborted,
-                       absl::string_view what) const {
-    if (status.ok()) return absl::OkStatus();
-    if (!aborted.ok()) return aborted;
-    const std::string context = absl::StrCat(Server(), ": ", what);
-    // Without details the error is gRPC's own, not the server's answer.
-    if (status.error_details().empty()) {
-      if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-        return PeerLostError(absl::StrCat(context, ": no answer within ",
-                                          absl::FormatDuration(options_.stall_timeout)));
-      }
-      if (status.error_code() == grpc::StatusCode::CANCELLED) {
-        return PeerLostError(absl::StrCat(context, ": the server dropped the call"));
+  void AwaitEvent() {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto wait = NextDeadline() - std::chrono::steady_clock::now();
+    const gpr_timespec deadline = gpr_time_add(
+        gpr_now(GPR_CLOCK_MONOTONIC),
+        gpr_time_from_nanos(std::chrono::nanoseconds(wait).count(), GPR_TIMESPAN));
+    switch (queue_.AsyncNext(&tag, &ok, deadline)) {
+      case grpc::CompletionQueue::GOT_EVENT:
+        OnEvent(static_cast<Operation>(reinterpret_cast<intptr_t>(tag)), ok);
+        break;
+      case grpc::CompletionQueue::TIMEOUT:
+        CheckStall(absl::OkStatus());
+        break;
+      case grpc::CompletionQueue::SHUTDOWN:
+        LOG(FATAL) << "the queue ended before its call";
+    }
+    FinishReleased();
+    FinishCall();
+  }
+
+  // When there is something to do without an event. All requests have the same patience,
+  // so none that starts from now on is due before the oldest that is there, or before
+  // that time from now.
+  SteadyTime NextDeadline() {
+    if (!unreleased_.empty()) return SteadyDeadline(kReleasePoll);
+    MutexLock lock(&mutex_);
+    // Once it closes, all operations come back.
+    if (closing_) return SteadyDeadline(absl::InfiniteDuration());
+    return requests_.empty() ? SteadyDeadline(options_.stall_timeout)
+                             : requests_.begin()->second->deadline;
+  }
+
+  void OnEvent(Operation operation, bool ok) {
+    switch (operation) {
+      case Operation::kStart:
+        starting_ = false;
+        if (ok) Read();
+        break;
+      case Operation::kRead:
+        reading_ = false;
+        if (!ok) return;
+        TakeAnswer();
+        Read();
+        return;
+      case Operation::kWrite:
+        break;
+      case Operation::kFinish:
+        finished_ = true;
+        Lose(StreamError());
+        return;
+    }
+    std::optional<Unsent> next;
+    {
+      MutexLock lock(&mutex_);
+      if (operation == Operation::kStart) started_ = true;
+      if (operation == Operation::kWrite) writing_ = false;
+      if (!ok) closing_ = true;
+      next = NextUnsentLocked();
+    }
+    Write(std::move(next));
+  }
+
+  void Read() {
+    reading_ = true;
+    stream_->Read(&incoming_, Tag(Operation::kRead));
+  }
+
+  void TakeAnswer() {
+    ParameterAnswer answer;
+    const absl::StatusOr<ReceivedFloats> payload = TakeMessage(&incoming_, &answer);
+    if (!payload.ok()) {
+      Lose(payload.status());
+      return;
+    }
+    RequestPtr request;
+    {
+      MutexLock lock(&mutex_);
+      if (closing_) return;  // Its request ends with the others.
+      const auto found = requests_.find(answer.id());
+      if (found != requests_.end()) {
+        request = std::move(found->second);
+        requests_.erase(found);
       }
     }
-    return Annotate(FromGrpc(status), context);
+    if (request == nullptr) {
+      Lose(absl::InternalError(
+          absl::StrCat("it answers request ", answer.id(), ", which is not in flight")));
+      return;
+    }
+    request->TakeAnswer(answer, payload->floats, server_);
+    if (pins_->Holds(answer.id())) {
+      unreleased_.push_back(std::move(request));
+    } else {
+      request->Finish();
+    }
+  }
+
+  void FinishReleased() {
+    std::vector<RequestPtr> unreleased;
+    unreleased.swap(unreleased_);
+    for (RequestPtr& request : unreleased) {
+      if (pins_->Holds(request->header.id())) {
+        unreleased_.push_back(std::move(request));
+      } else {
+        request->Finish();
+      }
+    }
+  }
+
+  // Gives up if a request has waited for too long; `cause` says more where it is known.
+  void CheckStall(const absl::Status& cause) {
+    RequestPtr stalled;
+    const std::string patience =
+        absl::StrCat("no answer within ", absl::FormatDuration(options_.stall_timeout),
+                     cause.ok() ? "" : ": ", cause.message());
+    {
+      MutexLock lock(&mutex_);
+      if (closing_ || requests_.empty()) return;
+      stalled = requests_.begin()->second;
+      if (std::chrono::steady_clock::now() < stalled->deadline) return;
+      requests_.erase(requests_.begin());
+    }
+    stalled->outcome =
+        PeerLostError(absl::StrCat(server_, ": ", stalled->what, ": ", patience));
+    unreleased_.push_back(stalled);
+    Lose(PeerLostError(absl::StrCat(stalled->what, " had ", patience)));
+  }
+
+  // Keeps why the stream has ended or is to end; the first reason counts.
+  void Lose(const absl::Status& reason) {
+    MutexLock lock(&mutex_);
+    if (lost_.ok()) lost_ = reason;
+    CloseLocked();
+  }
+
+  void CloseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    closing_ = true;
+    unsent_.clear();
+    connector_.Stop();
+    ShutDownLocked();
+  }
+
+  void ShutDownLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // It may have been closed from the other side: then there is nothing left to do.
+    if (socket_.open()) shutdown(socket_.get(), SHUT_RDWR);
+  }
+
+  // When no operation is left that could come back.
+  void FinishCall() {
+    {
+      MutexLock lock(&mutex_);
+      if (starting_ || reading_ || writing_ || finishing_) return;
+      closing_ = true;
+    }
+    finishing_ = true;
+    stream_->Finish(&status_, Tag(Operation::kFinish));
+  }
+
+  absl::Status StreamError() const {
+    if (status_.ok()) return PeerLostError("the server has ended the stream");
+    // Without details the error is gRPC's own, not the server's answer.
+    if (status_.error_code() == grpc::StatusCode::CANCELLED &&
+        status_.error_details().empty()) {
+      return PeerLostError("the server has dropped the stream");
+    }
+    return FromGrpc(status_);
+  }
+
+  // After the call's last operation. gRPC's last references to the connection go with
+  // its objects, whatever had been handed to it with them.
+  void CloseConnection() {
+    stream_.reset();
+    context_.reset();
+    channel_.reset();
+    CHECK(pins_->AwaitNone(kReleaseLimit))
+        << "gRPC holds gradients of a closed connection to " << server_;
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  // What a request is done with that has no answer; OK while the channel works.
+  absl::Status ErrorLocked(const ChannelRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!aborted_.ok()) return aborted_;
+    return Annotate(lost_, absl::StrCat(server_, ": ", request.what));
   }
 
   const GrpcParameterChannelOptions options_;
-  const std::unique_ptr<ParameterService::Stub> stub_;
+  const std::string server_;  // For errors.
+  const std::shared_ptr<Pins> pins_ = std::make_shared<Pins>();
+
+  TcpConnector connector_;
+
+  // The call's. Set up by the thread; others write once it has started.
+  grpc::CompletionQueue queue_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+
+  // The thread's.
+  grpc::ByteBuffer incoming_;
+  grpc::Status status_;
+  bool starting_ = true;
+  bool reading_ = false;
+  bool finishing_ = false;
+  bool finished_ = false;
+  // Their outcome is known, but their memory is still to be let go of.
+  std::vector<RequestPtr> unreleased_;
 
   Mutex mutex_;
-  absl::Status aborted_ ABSL_GUARDED_BY(mutex_);    // OK until aborted.
-  bool connected_ ABSL_GUARDED_BY(mutex_) = false;  // A request has succeeded.
-  std::unordered_set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
-  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;  // Calls whose Finish has not ended.
-  CondVar idle_;
+  FileDescriptor socket_ ABSL_GUARDED_BY(mutex_);
+  absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // OK until the stream is lost.
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing more is written.
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, RequestPtr> requests_ ABSL_GUARDED_BY(mutex_);  // Unanswered.
+  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);                // Of these.
+
+  std::thread thread_;
 };
 
 }  // namespace

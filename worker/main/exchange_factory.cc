@@ -25,6 +25,8 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
     GrpcParameterChannelOptions options;
     options.job = client.spec().job();
     options.rank = rank;
+    options.incarnation = client.incarnation();
+    options.fingerprint = Fingerprint(client.spec());
     options.server = server;
     ASSIGN_OR_RETURN(options.address,
                      client.Get(absl::StrCat("endpoint/server ", server)));

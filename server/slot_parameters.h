@@ -1,0 +1,66 @@
+// The parameters of one slot, which answers read where they lie while they are sent.
+#ifndef PSRING_SERVER_SLOT_PARAMETERS_H_
+#define PSRING_SERVER_SLOT_PARAMETERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/float_pieces.h"
+
+namespace psring {
+
+// Bytes of parameter buffers that are alive, over all slots of a server. Any thread.
+class BufferGauge {
+ public:
+  void Add(int64_t bytes);
+  void Remove(int64_t bytes) { now_.fetch_sub(bytes, std::memory_order_relaxed); }
+  int64_t now() const { return now_.load(std::memory_order_relaxed); }
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> now_{0};
+  std::atomic<int64_t> peak_{0};
+};
+
+// A buffer that is copied before a write only if somebody still reads it.
+//
+// An answer to a pull references the buffer instead of copying it, N answers the same
+// one, and the network may read it for as long as a worker is slow to receive. The next
+// version must not change what is being sent. Two fixed buffers in turn would always cost
+// twice the memory and one more pass over it; a buffer per version costs the pass. But a
+// worker contributes to the next round only after it has received the last version: when
+// a synchronous round closes, all answers have normally been sent, and the update happens
+// in place. Only while one has not, the version gets a new buffer, and the old one goes
+// with its last reader. So memory is that of the parameters once, plus once for every
+// version that is still being sent, and the gauge counts it.
+//
+// Not thread-safe, but what Share returns may be dropped by any thread, at any time, even
+// after this object has ended.
+class SlotParameters {
+ public:
+  // Empty; `gauge` counts the buffers.
+  explicit SlotParameters(std::shared_ptr<BufferGauge> gauge);
+
+  // Replaces all values.
+  void Assign(const FloatPieces& values);
+
+  std::span<const float> values() const;
+
+  // Keeps values() as they are now, where they are now.
+  std::shared_ptr<const void> Share() const;
+
+  // The values, to be changed; spans from before are not theirs any more.
+  std::span<float> MakeWritable();
+
+ private:
+  class Buffer;
+
+  const std::shared_ptr<BufferGauge> gauge_;
+  std::shared_ptr<Buffer> buffer_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_SERVER_SLOT_PARAMETERS_H_

@@ -1,0 +1,126 @@
+#include "tests/plain_parameter_server.h"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/mutex.h"
+#include "common/wire_protocol.h"
+#include "glog/logging.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace psring {
+namespace {
+
+using Stream = grpc::ServerReaderWriter<ParameterAnswer, ParameterRequest>;
+
+// Writes the answers of one stream, from any thread, until the call is over: a parked
+// pull may be answered later than that.
+class Answers {
+ public:
+  explicit Answers(Stream* stream) : stream_(stream) {}
+
+  void Write(const ParameterAnswer& answer) {
+    MutexLock lock(&mutex_);
+    if (stream_ != nullptr) stream_->Write(answer);
+  }
+  void Close() {
+    MutexLock lock(&mutex_);
+    stream_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  Stream* stream_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Service final : public ParameterService::Service {
+ public:
+  explicit Service(std::shared_ptr<ParameterShard> shard) : shard_(std::move(shard)) {}
+
+  grpc::Status Exchange(grpc::ServerContext* context, Stream* stream) override {
+    WorkerHello hello;
+    const auto metadata = context->client_metadata().find(kHelloMetadata);
+    CHECK(metadata != context->client_metadata().end());
+    CHECK(hello.ParseFromArray(metadata->second.data(),
+                               static_cast<int>(metadata->second.size())));
+    const auto answers = std::make_shared<Answers>(stream);
+    ParameterRequest request;
+    while (stream->Read(&request)) Serve(hello.rank(), request, answers);
+    answers->Close();
+    return grpc::Status::OK;
+  }
+
+ private:
+  void Serve(int rank, const ParameterRequest& request,
+             const std::shared_ptr<Answers>& answers) {
+    const auto reply = [answers, id = request.id()](const absl::Status& status) {
+      ParameterAnswer answer;
+      answer.set_id(id);
+      if (!status.ok()) *answer.mutable_failure() = ToFailure(status);
+      answers->Write(answer);
+    };
+    if (request.operation() == ParameterRequest::PULL) {
+      shard_->Pull(
+          {.rank = rank, .step = request.step(), .slot = request.slot()},
+          [answers, reply, id = request.id()](const absl::StatusOr<PullAnswer>& pulled) {
+            if (!pulled.ok()) return reply(pulled.status());
+            ParameterAnswer answer;
+            answer.set_id(id);
+            answer.set_version(pulled->version);
+            answer.set_payload(pulled->parameters.data(),
+                               pulled->parameters.size_bytes());
+            answers->Write(answer);
+          });
+      return;
+    }
+    const auto floats =
+        std::make_shared<std::vector<float>>(request.payload().size() / sizeof(float));
+    std::memcpy(floats->data(), request.payload().data(), floats->size() * sizeof(float));
+    reply(
+        request.operation() == ParameterRequest::INITIALIZE
+            ? shard_->Initialize(request.slot(), *floats)
+            : shard_->Push({.rank = rank, .step = request.step(), .slot = request.slot()},
+                           {.gradient = *floats, .owner = floats}));
+  }
+
+  const std::shared_ptr<ParameterShard> shard_;
+};
+
+}  // namespace
+
+class PlainParameterServer::Impl {
+ public:
+  explicit Impl(std::shared_ptr<ParameterShard> shard) : service_(std::move(shard)) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(-1);
+    server_ = builder.BuildAndStart();
+    CHECK(server_ != nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~Impl() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  Service service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+PlainParameterServer::PlainParameterServer(std::shared_ptr<ParameterShard> shard)
+    : impl_(std::make_unique<Impl>(std::move(shard))) {}
+
+PlainParameterServer::~PlainParameterServer() = default;
+
+const std::string& PlainParameterServer::address() const { return impl_->address(); }
+
+}  // namespace psring

@@ -1,0 +1,369 @@
+// The channel against servers that are not ours: a plain generated one, whose answers are
+// scripted, and a bare socket that speaks just enough HTTP/2 to be sent to.
+#include "worker/grpc_parameter_channel.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/errors.h"
+#include "common/status_matchers.h"
+#include "common/wire_protocol.h"
+#include "glog/logging.h"
+#include "gmock/gmock.h"
+#include "grpc/grpc.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Stream = grpc::ServerReaderWriter<ParameterAnswer, ParameterRequest>;
+
+// A request's outcome.
+template <typename T>
+class Outcome {
+ public:
+  std::function<void(const T&)> callback() {
+    return [this](const T& value) { promise_.set_value(value); };
+  }
+  T Get() { return promise_.get_future().get(); }
+
+ private:
+  std::promise<T> promise_;
+};
+
+Slot SlotOf(int64_t count) {
+  return {.index = 7, .bucket = 0, .server = 0, .range = {.begin = 0, .count = count}};
+}
+
+std::unique_ptr<ParameterChannel> NewChannel(
+    const std::string& address, absl::Duration stall_timeout = absl::Hours(1)) {
+  return NewGrpcParameterChannel({.job = "job",
+                                  .rank = 3,
+                                  .incarnation = 11,
+                                  .fingerprint = 12,
+                                  .server = 4,
+                                  .address = address,
+                                  .stall_timeout = stall_timeout});
+}
+
+class ScriptedServer final : public ParameterService::Service {
+ public:
+  using Script = std::function<grpc::Status(grpc::ServerContext*, Stream*)>;
+
+  explicit ScriptedServer(Script script) : script_(std::move(script)) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    CHECK(server_ != nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~ScriptedServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  const std::string& address() const { return address_; }
+
+  grpc::Status Exchange(grpc::ServerContext* context, Stream* stream) override {
+    return script_(context, stream);
+  }
+
+ private:
+  const Script script_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class GrpcParameterChannelTest : public testing::Test {
+ protected:
+  // As in the server's test: without a last gRPC object there is no wait for its end.
+  static void SetUpTestSuite() { grpc_init(); }
+
+  absl::StatusOr<int64_t> Pull(ParameterChannel& channel, int64_t step,
+                               std::vector<float>* parameters) {
+    Outcome<absl::StatusOr<int64_t>> outcome;
+    channel.Pull(SlotOf(parameters->size()), step, *parameters, outcome.callback());
+    return outcome.Get();
+  }
+};
+
+TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
+  const std::vector<float> gradient = {1.5f, -0.0f, 3};
+  WorkerHello hello;
+  std::vector<ParameterRequest> requests;
+  ScriptedServer server([&](grpc::ServerContext* context, Stream* stream) {
+    const auto found = context->client_metadata().find(kHelloMetadata);
+    if (found != context->client_metadata().end()) {
+      hello.ParseFromArray(found->second.data(), static_cast<int>(found->second.size()));
+    }
+    ParameterRequest request;
+    while (stream->Read(&request)) {
+      requests.push_back(request);
+      ParameterAnswer answer;
+      answer.set_id(request.id());
+      if (request.operation() == ParameterRequest::PULL) {
+        answer.set_version(9);
+        answer.set_payload(requests[0].payload());
+      }
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  });
+  {
+    const auto channel = NewChannel(server.address());
+    Outcome<absl::Status> initialized, pushed;
+    channel->Initialize(SlotOf(3), gradient, initialized.callback());
+    ASSERT_OK(initialized.Get());
+    channel->Push(SlotOf(3), 8, gradient, pushed.callback());
+    ASSERT_OK(pushed.Get());
+    std::vector<float> parameters(3);
+    ASSERT_OK_AND_ASSIGN(const int64_t version, Pull(*channel, 9, &parameters));
+    EXPECT_EQ(version, 9);
+    EXPECT_EQ(std::memcmp(parameters.data(), gradient.data(), 12), 0);
+  }
+  EXPECT_EQ(hello.protocol_version(), kWireProtocolVersion);
+  EXPECT_EQ(hello.job(), "job");
+  EXPECT_EQ(hello.rank(), 3);
+  EXPECT_EQ(hello.incarnation(), 11u);
+  EXPECT_EQ(hello.fingerprint(), 12u);
+  ASSERT_EQ(requests.size(), 3u);
+  for (const ParameterRequest& request : requests) EXPECT_EQ(request.slot(), 7);
+  EXPECT_EQ(requests[0].operation(), ParameterRequest::INITIALIZE);
+  EXPECT_EQ(requests[1].operation(), ParameterRequest::PUSH);
+  EXPECT_EQ(requests[1].step(), 8);
+  ASSERT_EQ(requests[1].payload().size(), 12u);
+  EXPECT_EQ(std::memcmp(requests[1].payload().data(), gradient.data(), 12), 0);
+  EXPECT_EQ(requests[2].operation(), ParameterRequest::PULL);
+  EXPECT_EQ(requests[2].step(), 9);
+  EXPECT_TRUE(requests[2].payload().empty());
+}
+
+TEST_F(GrpcParameterChannelTest, AnswersThatMakeNoSenseEndTheChannel) {
+  struct Case {
+    std::function<void(ParameterAnswer*)> spoil;
+    absl::StatusCode code;
+    std::string error;
+  };
+  const std::vector<Case> cases = {
+      {[](ParameterAnswer* answer) { answer->set_id(answer->id() + 1); },
+       absl::StatusCode::kInternal, "it answers request 2, which is not in flight"},
+      {[](ParameterAnswer* answer) { answer->set_payload("1234567"); },
+       absl::StatusCode::kInvalidArgument, "7 bytes, which are no whole floats"},
+  };
+  for (const Case& c : cases) {
+    ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+      ParameterRequest request;
+      while (stream->Read(&request)) {
+        ParameterAnswer answer;
+        answer.set_id(request.id());
+        c.spoil(&answer);
+        stream->Write(answer);
+      }
+      return grpc::Status::OK;
+    });
+    const auto channel = NewChannel(server.address());
+    std::vector<float> parameters(2, 9);
+    const auto is_error = StatusIs(
+        c.code, AllOf(HasSubstr(absl::StrCat("server 4 (", server.address(), ")")),
+                      HasSubstr("the pull of slot 7 for step 1"), HasSubstr(c.error)));
+    EXPECT_THAT(Pull(*channel, 1, &parameters), is_error);
+    EXPECT_THAT(Pull(*channel, 1, &parameters), is_error);
+    EXPECT_THAT(parameters, Each(9));
+  }
+}
+
+TEST_F(GrpcParameterChannelTest, AnEndedStreamIsALostPeer) {
+  ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+    ParameterRequest request;
+    stream->Read(&request);
+    return grpc::Status::OK;
+  });
+  const auto channel = NewChannel(server.address());
+  std::vector<float> parameters(2);
+  const absl::Status status = Pull(*channel, 1, &parameters).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                               HasSubstr("the server has ended the stream")));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+}
+
+TEST_F(GrpcParameterChannelTest, AStallNamesTheRequestToTheOthers) {
+  ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+    ParameterRequest request;
+    while (stream->Read(&request)) {
+    }
+    return grpc::Status::OK;
+  });
+  const auto channel = NewChannel(server.address(), absl::Milliseconds(20));
+  std::vector<float> first(2), second(2);
+  Outcome<absl::StatusOr<int64_t>> stalled, other;
+  channel->Pull(SlotOf(2), 1, first, stalled.callback());
+  channel->Pull(SlotOf(2), 2, second, other.callback());
+  EXPECT_THAT(stalled.Get(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("server 4 (", server.address(),
+                                    "): the pull of slot 7 for step 1: no answer within "
+                                    "20ms")));
+  EXPECT_THAT(other.Get(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("the pull of slot 7 for step 2: the pull of slot 7 for "
+                                 "step 1 had no answer within 20ms")));
+}
+
+// A server that lets everything be sent to it (its HTTP/2 windows are as large as can be)
+// and reads none of it: what a frozen process looks like to the network.
+class FrozenServer {
+ public:
+  FrozenServer() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    // Small, so that a gradient does not fit into the kernel.
+    const int bytes = 64 << 10;
+    PCHECK(setsockopt(listener_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)) == 0);
+    sockaddr_in address = {.sin_family = AF_INET,
+                           .sin_port = 0,
+                           .sin_addr = {htonl(INADDR_LOOPBACK)},
+                           .sin_zero = {}};
+    socklen_t size = sizeof(address);
+    PCHECK(bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    PCHECK(listen(listener_, 1) == 0);
+    PCHECK(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  ~FrozenServer() {
+    Close();
+    close(listener_);
+  }
+
+  const std::string& address() const { return address_; }
+
+  void Accept() {
+    socket_ = accept(listener_, nullptr, nullptr);
+    PCHECK(socket_ >= 0);
+    // SETTINGS with INITIAL_WINDOW_SIZE and MAX_FRAME_SIZE; WINDOW_UPDATE.
+    const std::string frames(
+        "\0\0\x0c\x04\0\0\0\0\0"
+        "\0\x04\x7f\xff\xff\xff"
+        "\0\x05\0\xff\xff\xff"
+        "\0\0\x04\x08\0\0\0\0\0"
+        "\x7f\xff\0\0",
+        9 + 12 + 9 + 4);
+    PCHECK(send(socket_, frames.data(), frames.size(), 0) ==
+           static_cast<ssize_t>(frames.size()));
+  }
+  // Returns when the first part of a gradient is there.
+  void AwaitBytes() {
+    std::string some(16 << 10, 0);
+    PCHECK(recv(socket_, some.data(), some.size(), MSG_PEEK | MSG_WAITALL) > 0);
+  }
+  // All that has been sent, until the other end closes.
+  std::string Drain() {
+    std::string all, some(1 << 20, 0);
+    ssize_t n = 0;
+    while ((n = recv(socket_, some.data(), some.size(), 0)) > 0) all.append(some, 0, n);
+    return all;
+  }
+  void Close() {
+    if (socket_ >= 0) close(std::exchange(socket_, -1));
+  }
+
+ private:
+  const int listener_;
+  int socket_ = -1;
+  std::string address_;
+};
+
+enum class EndBy { kDeadline, kAbort, kDestructor, kLostServer };
+
+class GradientReleaseTest : public testing::TestWithParam<EndBy> {
+ protected:
+  static void SetUpTestSuite() { grpc_init(); }
+};
+
+// Once a push is done its gradient is the caller's again: nothing of what is written to
+// it then may reach the network, although most of it was still to be sent.
+TEST_P(GradientReleaseTest, APushThatHasFailedReadsItsGradientNoMore) {
+  constexpr int64_t kCount = 8 << 20;
+  constexpr float kBefore = 0x1.010101p+0f, kAfter = 0x1.fefefep+5f;
+  FrozenServer server;
+  auto channel = NewChannel(server.address(), GetParam() == EndBy::kDeadline
+                                                  ? absl::Milliseconds(200)
+                                                  : absl::Hours(1));
+  std::vector<float> gradient(kCount, kBefore);
+  Outcome<absl::Status> outcome;
+  channel->Push(SlotOf(kCount), 0, gradient, outcome.callback());
+  server.Accept();
+  if (GetParam() != EndBy::kDeadline) server.AwaitBytes();
+  if (GetParam() == EndBy::kAbort) channel->Abort(absl::AbortedError("end"));
+  if (GetParam() == EndBy::kDestructor) channel.reset();
+  if (GetParam() == EndBy::kLostServer) server.Close();
+  const absl::Status status = outcome.Get();
+  std::fill(gradient.begin(), gradient.end(), kAfter);
+  switch (GetParam()) {
+    case EndBy::kDeadline:
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                                   HasSubstr("no answer within 200ms")));
+      break;
+    case EndBy::kAbort:
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, "end"));
+      break;
+    case EndBy::kDestructor:
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled, testing::_));
+      break;
+    case EndBy::kLostServer:
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                                   HasSubstr("the push of slot 7, step 0")));
+      return;
+  }
+  const std::string sent = server.Drain();
+  EXPECT_LT(sent.size(), kCount * sizeof(float));
+  EXPECT_EQ(sent.find(std::string(reinterpret_cast<const char*>(&kAfter), sizeof(float))),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GradientReleaseTest,
+                         testing::Values(EndBy::kDeadline, EndBy::kAbort,
+                                         EndBy::kDestructor, EndBy::kLostServer),
+                         [](const auto& info) {
+                           switch (info.param) {
+                             case EndBy::kDeadline:
+                               return "Deadline";
+                             case EndBy::kAbort:
+                               return "Abort";
+                             case EndBy::kDestructor:
+                               return "Destructor";
+                             case EndBy::kLostServer:
+                               return "LostServer";
+                           }
+                           return "";
+                         });
+
+TEST_F(GrpcParameterChannelTest, APayloadThatNoMessageCanHoldIsRefusedAtOnce) {
+  const auto channel = NewChannel("127.0.0.1:1");
+  const std::vector<float> one(1);
+  Outcome<absl::Status> outcome;
+  // The memory is not there, and must not be looked at.
+  const std::span<const float> large(one.data(), (size_t{256} << 20) / 4 + 1);
+  channel->Push(SlotOf(static_cast<int64_t>(large.size())), 0, large, outcome.callback());
+  EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                      HasSubstr("do not fit into one message")));
+}
+
+}  // namespace
+}  // namespace psring
