@@ -64,8 +64,7 @@ class Client final : public CoordinatorClient {
   }
 
   absl::Status Start() {
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() +
-                                    ToChronoNanos(options_.rendezvous_timeout))) {
+    if (!channel_->WaitForConnected(SystemDeadline(options_.rendezvous_timeout))) {
       return RendezvousTimeoutError(absl::StrCat(
           ToString(options_.member), " found no coordinator at ", options_.address,
           " within ", absl::FormatDuration(options_.rendezvous_timeout)));
@@ -197,17 +196,12 @@ class Client final : public CoordinatorClient {
   AbortSource& aborts() override { return aborts_; }
 
  private:
-  static std::chrono::nanoseconds ToChronoNanos(absl::Duration duration) {
-    return absl::ToChronoNanoseconds(duration);
-  }
-
   // One unary call with a deadline, given up when the job is aborted.
   template <typename Invoke>
   absl::Status Call(absl::Duration expected, Invoke invoke) {
     RETURN_IF_ERROR(aborts_.reason());
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         ToChronoNanos(expected + kAnswerMargin));
+    context.set_deadline(SystemDeadline(expected + kAnswerMargin));
     AbortSource::Registration abort(
         &aborts_, [&context](const absl::Status&) { context.TryCancel(); });
     const grpc::Status status = invoke(&context);

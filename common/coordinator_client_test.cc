@@ -182,6 +182,14 @@ TEST_F(CoordinatorClientTest, NobodyThereIsARendezvousTimeout) {
   EXPECT_EQ(ExitCodeOf(client.status()), ExitCode::kRendezvousTimeout);
 }
 
+TEST_F(CoordinatorClientTest, AnInfiniteTimeoutWaits) {
+  CoordinatorClient::Options options = OptionsOf(0);
+  options.rendezvous_timeout = absl::InfiniteDuration();
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(options));
+  ASSERT_OK(client->Put("key", "value"));
+  EXPECT_OK(client->Get("key"));
+}
+
 TEST_F(CoordinatorClientTest, RefusalsSayWhy) {
   ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
   EXPECT_THAT(CoordinatorClient::Join(OptionsOf(0)),

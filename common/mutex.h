@@ -62,11 +62,19 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-// The point on the steady clock that lies `timeout` from now; capped at a year, so that
-// an infinite timeout does not overflow.
-inline std::chrono::steady_clock::time_point SteadyDeadline(absl::Duration timeout) {
-  return std::chrono::steady_clock::now() +
+// The point on a clock that lies `timeout` from now; capped at a year, so that an
+// infinite timeout does not overflow.
+template <typename Clock>
+typename Clock::time_point DeadlineOn(absl::Duration timeout) {
+  return Clock::now() +
          absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365)));
+}
+inline std::chrono::steady_clock::time_point SteadyDeadline(absl::Duration timeout) {
+  return DeadlineOn<std::chrono::steady_clock>(timeout);
+}
+// For gRPC, whose deadlines are points on this clock.
+inline std::chrono::system_clock::time_point SystemDeadline(absl::Duration timeout) {
+  return DeadlineOn<std::chrono::system_clock>(timeout);
 }
 
 }  // namespace psring

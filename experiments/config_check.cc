@@ -1,6 +1,7 @@
 #include "experiments/config_check.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/optimizer_config.h"
@@ -21,6 +23,26 @@ constexpr int64_t kSmallestBucketBytes = sizeof(float);
 
 std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::Utf8SafeCEscape(text), "'");
+}
+
+// The texts of a message that is sent must be UTF-8; text format takes any bytes.
+bool IsUtf8(absl::string_view text) {
+  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};  // By length in bytes.
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    const auto length = static_cast<size_t>(std::countl_one(first));
+    const size_t bytes = std::max<size_t>(length, 1);
+    if (length == 1 || length > 4 || bytes > text.size()) return false;
+    char32_t character = first & (0x7f >> length);
+    for (const char next : text.substr(1, bytes - 1)) {
+      if ((next & 0xc0) != 0x80) return false;
+      character = character << 6 | (next & 0x3f);
+    }
+    const bool surrogate = character >= 0xd800 && character < 0xe000;
+    if (character < kSmallest[bytes] || character > 0x10ffff || surrogate) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
 }
 
 std::string Members(const google::protobuf::Message& message, const char* oneof) {
@@ -36,9 +58,7 @@ class Checker {
   absl::Status Check() const {
     RETURN_IF_ERROR(CheckName("name", experiment_.name()));
     RETURN_IF_ERROR(CheckModel());
-    if (experiment_.data().kind_case() == DataSettings::KIND_NOT_SET) {
-      return Missing("data", Members(DataSettings(), "kind"));
-    }
+    RETURN_IF_ERROR(CheckData());
     RETURN_IF_ERROR(CheckTraining());
     RETURN_IF_ERROR(CheckCluster());
     RETURN_IF_ERROR(CheckBuckets());
@@ -90,6 +110,19 @@ class Checker {
       return Wrong(absl::StrCat("model.mlp.hidden[", i, "]"),
                    absl::StrCat("is ", mlp.hidden(i)),
                    absl::StrCat("1 to ", kWidestLayer));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckData() const {
+    if (experiment_.data().kind_case() == DataSettings::KIND_NOT_SET) {
+      return Missing("data", Members(DataSettings(), "kind"));
+    }
+    const std::string& directory = experiment_.data().fashion_mnist().directory();
+    if (!IsUtf8(directory)) {
+      return Wrong("data.fashion_mnist.directory",
+                   absl::StrCat("is '", absl::CHexEscape(directory), "'"),
+                   "a path in UTF-8");
     }
     return absl::OkStatus();
   }

@@ -98,6 +98,22 @@ TEST(LoadExperimentTest, ErrorsNameFileAndLine) {
                                  "and '.', not starting with '.'")));
 }
 
+TEST(LoadExperimentTest, DirectoriesAreUtf8) {
+  const std::string field = "data.fashion_mnist.directory";
+  for (const char* const good : {"/a", "/\u00e4", "/\u20ac", "/\U0001f600"}) {
+    ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load({field + "=" + good}));
+    EXPECT_EQ(experiment.data().fashion_mnist().directory(), good);
+  }
+  // No first byte, cut off, no second byte, overlong, a surrogate, beyond the last.
+  for (const char* const bad : {"\\xff", "\\xc3", "\\xc3/", "\\xc0\\x80",
+                                "\\xed\\xa0\\x80", "\\xf4\\x90\\x80\\x80"}) {
+    EXPECT_THAT(
+        Load({field + "=\"" + bad + "\""}),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(field + ": is '" + bad + "'; allowed: a path in UTF-8")));
+  }
+}
+
 struct BadOverrides {
   std::vector<std::string> overrides;  // The last one is to blame.
   std::string error;

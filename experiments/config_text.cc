@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -32,20 +32,25 @@ std::string Join(const std::string& path, absl::string_view name) {
   return path.empty() ? std::string(name) : absl::StrCat(path, ".", name);
 }
 
-// Errors are one line, whatever an override contains.
-std::string OneLine(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\n", "\\n"}, {"\r", "\\r"}});
-}
-
 std::string Element(const std::string& path, int index) {
   return absl::StrCat(path, "[", index, "]");
+}
+
+// One line without control characters, whatever the file or an override contains.
+std::string OneLine(absl::string_view text) {
+  std::string line;
+  for (const char& c : text) {
+    const absl::string_view one(&c, 1);
+    absl::StrAppend(&line, absl::ascii_iscntrl(c) ? absl::CHexEscape(one) : one);
+  }
+  return line;
 }
 
 absl::Status FieldError(absl::string_view origin, absl::string_view path,
                         absl::string_view problem, absl::string_view allowed) {
   return absl::InvalidArgumentError(
-      absl::StrCat(origin, ": ", path, path.empty() ? "" : ": ", problem,
-                   allowed.empty() ? "" : "; allowed: ", allowed));
+      OneLine(absl::StrCat(origin, ": ", path, path.empty() ? "" : ": ", problem,
+                           allowed.empty() ? "" : "; allowed: ", allowed)));
 }
 
 // What a field takes, in words.
@@ -284,7 +289,7 @@ absl::Status ReadText(const std::string& text, Message* message, FieldOrigins* o
 
 absl::Status ApplyOverride(const std::string& assignment, Message* message,
                            FieldOrigins* origins) {
-  const std::string origin = absl::StrCat("--set ", OneLine(assignment));
+  const std::string origin = absl::StrCat("--set ", assignment);
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos) {
     return FieldError(origin, "", "no '='", "field.path=value");
@@ -294,7 +299,7 @@ absl::Status ApplyOverride(const std::string& assignment, Message* message,
   Message* container = message;
   std::string path;
   for (size_t i = 0;; ++i) {
-    const std::string here = Join(path, OneLine(steps[i]));
+    const std::string here = Join(path, steps[i]);
     const std::optional<PathStep> step = ParseStep(steps[i]);
     if (!step.has_value()) {
       return FieldError(origin, here, "not a name and an index", "name, name[0], ...");

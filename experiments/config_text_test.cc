@@ -196,6 +196,10 @@ TEST_F(ApplyOverrideTest, Errors) {
   expect("training.steps", "no '='; allowed: field.path=value");
   expect("training.stpes=5",
          std::string("training.stpes: no such field; allowed: ") + kTrainingFields);
+  EXPECT_THAT(Apply("training.st\x1b\n=5"),
+              IsError(std::string("--set training.st\\x1b\\n=5: training.st\\x1b\\n: no "
+                                  "such field; allowed: ") +
+                      kTrainingFields));
   expect("arm[0].name=x",
          "arm[0]: no such field; allowed: name, model, data, training, cluster, buckets, "
          "on_failure, arms, inject, liveness");

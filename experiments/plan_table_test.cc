@@ -136,6 +136,16 @@ TEST(PlanTableTest, WithoutMomentumThereIsNoOptimizerState) {
   EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 0 168 0 0 0 224"));
 }
 
+TEST(PlanTableTest, AdamKeepsTwoFloatsForEachElement) {
+  JobSpec ring = RingSpec(), servers = ServersSpec();
+  for (JobSpec* const spec : {&ring, &servers}) {
+    spec->mutable_experiment()->mutable_training()->mutable_optimizer()->mutable_adam();
+  }
+  EXPECT_THAT(LinesOf(ring), Contains("worker 1 108 108 216 0 136 45 0 613"));
+  EXPECT_THAT(LinesOf(servers), AllOf(Contains("worker 1 108 108 0 0 136 45 0 397"),
+                                      Contains("server 0 56 0 112 168 0 0 0 336")));
+}
+
 TEST(PlanTableTest, WithoutAnIntervalOnlyTheLastStepIsKept) {
   JobSpec spec = RingSpec();
   spec.mutable_experiment()->mutable_training()->clear_evaluation_interval();

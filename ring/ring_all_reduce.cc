@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -16,6 +15,7 @@
 #include "common/partition.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
+#include "ring/operation_header.h"
 #include "ring/ring_schedule.h"
 
 // How an operation runs.
@@ -45,65 +45,14 @@
 namespace psring {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-
 constexpr size_t kMaxSendBytes = 128 * 1024;
 constexpr size_t kFloatBytes = sizeof(float);
-
-constexpr uint32_t kMagic = 0x4c4c4152;  // "RALL"
-
-enum class OperationKind : uint32_t { kSum = 1, kBroadcast = 2 };
-enum class ElementType : uint32_t { kFloat32 = 1 };
-
-// Opens every operation's stream, so that ranks which are not at the same operation find
-// out before any payload counts.
-struct Header {
-  uint32_t magic = kMagic;
-  OperationKind kind = OperationKind::kSum;
-  uint64_t job_fingerprint = 0;
-  uint64_t sequence = 0;  // Operations before this one.
-  int64_t step = 0;
-  int64_t count = 0;
-  int32_t bucket = 0;
-  ElementType element_type = ElementType::kFloat32;
-
-  friend bool operator==(const Header&, const Header&) = default;
-};
-static_assert(sizeof(Header) == 48);
-
-// "sum of bucket 3 (1000 floats) at step 12".
-std::string Describe(const Header& header) {
-  const std::string size = absl::StrCat(
-      header.count,
-      header.element_type == ElementType::kFloat32 ? " floats" : " unknown elements");
-  switch (header.kind) {
-    case OperationKind::kSum:
-      return absl::StrCat("sum of bucket ", header.bucket, " (", size, ") at step ",
-                          header.step);
-    case OperationKind::kBroadcast:
-      return absl::StrCat("broadcast of ", size);
-  }
-  return absl::StrCat("unknown operation ", static_cast<uint32_t>(header.kind));
-}
-
-absl::Status MismatchError(const std::string& left, const Header& theirs,
-                           const Header& ours) {
-  if (theirs.magic != ours.magic) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(left, " sent bytes that begin no operation"));
-  }
-  const auto describe = [](const Header& header) {
-    return absl::StrCat(Describe(header), ", operation ", header.sequence, " of job ",
-                        absl::Hex(header.job_fingerprint, absl::kZeroPad16));
-  };
-  return absl::FailedPreconditionError(absl::StrCat(
-      left, " is at ", describe(theirs), ", and this rank at ", describe(ours)));
-}
+constexpr size_t kHeaderBytes = sizeof(OperationHeader);
 
 }  // namespace
 
 struct RingAllReduce::Operation {
-  Header header;
+  OperationHeader header;
   TrafficKind traffic = TrafficKind::kStep;
   std::span<float> values;
   int chunks = 1;  // That the values are cut into.
@@ -172,11 +121,11 @@ struct RingAllReduce::Flow {
         in(operation.values, operation.chunks, LeftOf(rank, ranks),
            operation.received_hops) {}
 
-  bool all_sent() const { return header_sent == sizeof(Header) && out.done(); }
-  bool all_received() const { return header_received == sizeof(Header) && in.done(); }
+  bool all_sent() const { return header_sent == kHeaderBytes && out.done(); }
+  bool all_received() const { return header_received == kHeaderBytes && in.done(); }
 
   bool header_may_go(const Operation& operation) const {
-    return header_sent < sizeof(Header) && processed >= operation.hold_bytes;
+    return header_sent < kHeaderBytes && processed >= operation.hold_bytes;
   }
   // Payload that may be sent now, once the header has gone.
   int64_t sendable(const Operation& operation) const {
@@ -185,7 +134,7 @@ struct RingAllReduce::Flow {
   SendInterest send_interest(const Operation& operation) const {
     if (all_sent()) return SendInterest::kNone;
     return header_may_go(operation) ||
-                   (header_sent == sizeof(Header) && sendable(operation) > 0)
+                   (header_sent == kHeaderBytes && sendable(operation) > 0)
                ? SendInterest::kNow
                : SendInterest::kLater;
   }
@@ -194,7 +143,7 @@ struct RingAllReduce::Flow {
   ChunkWalk out;
   int64_t sent = 0;
 
-  Header their_header;
+  OperationHeader their_header;
   size_t header_received = 0;
   ChunkWalk in;  // Where the next float is added, or the next byte received.
   int64_t received = 0;
@@ -294,7 +243,7 @@ absl::Status RingAllReduce::MoveAll(const Operation& operation, Flow& flow) {
 }
 
 absl::StatusOr<size_t> RingAllReduce::SendSome(const Operation& operation, Flow& flow) {
-  if (flow.header_sent < sizeof(Header)) {
+  if (flow.header_sent < kHeaderBytes) {
     if (!flow.header_may_go(operation)) return size_t{0};
     ASSIGN_OR_RETURN(
         const size_t sent,
@@ -317,7 +266,7 @@ absl::StatusOr<size_t> RingAllReduce::SendSome(const Operation& operation, Flow&
 
 absl::StatusOr<size_t> RingAllReduce::ReceiveSome(const Operation& operation,
                                                   Flow& flow) {
-  if (flow.header_received < sizeof(Header)) return ReceiveHeader(operation, flow);
+  if (flow.header_received < kHeaderBytes) return ReceiveHeader(operation, flow);
   if (flow.in.done()) return size_t{0};
   const bool adding = flow.in.hop() < operation.added_hops;
   const std::span<std::byte> rest = flow.in.rest();
@@ -354,8 +303,9 @@ absl::StatusOr<size_t> RingAllReduce::ReceiveHeader(const Operation& operation,
       transport_->TryReceive(std::as_writable_bytes(std::span(&flow.their_header, 1))
                                  .subspan(flow.header_received)));
   flow.header_received += received;
-  if (flow.header_received == sizeof(Header) && flow.their_header != operation.header) {
-    return MismatchError(transport_->left(), flow.their_header, operation.header);
+  if (flow.header_received == kHeaderBytes) {
+    RETURN_IF_ERROR(
+        CheckSameOperation(flow.their_header, operation.header, transport_->left()));
   }
   return received;
 }

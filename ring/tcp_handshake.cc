@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/fingerprint.h"
@@ -64,8 +65,10 @@ absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
 std::string DescribeSender(const Handshake& handshake) {
   const absl::string_view job(handshake.job,
                               strnlen(handshake.job, sizeof(handshake.job)));
-  return absl::StrCat("job '", job, "', worker ", handshake.sender, " of ",
-                      handshake.ranks);
+  // Escaped: whoever called may have sent any bytes, and this is logged, and reported in
+  // messages that must be UTF-8.
+  return absl::StrCat("job '", absl::CHexEscape(job), "', worker ", handshake.sender,
+                      " of ", handshake.ranks);
 }
 
 }  // namespace psring

@@ -46,6 +46,13 @@ TEST(TcpHandshakeTest, JobsThatDifferOnlyBeyondTheShownNameAreStrangers) {
   EXPECT_OK(JudgeHandshake(handshake, listener, 1));
 }
 
+TEST(TcpHandshakeTest, WhateverBytesAreInTheShownNameTheMessageIsReadable) {
+  RingMember caller = kCaller;
+  caller.job = "b\n\x1b\xff";
+  EXPECT_THAT(Judge(caller), StatusIs(absl::StatusCode::kNotFound,
+                                      HasSubstr("job 'b\\n\\x1b\\xff', worker 1")));
+}
+
 TEST(TcpHandshakeTest, AnotherRankIsAStranger) {
   RingMember caller = kCaller;
   caller.rank = 3;

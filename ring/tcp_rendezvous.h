@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/tcp_socket.h"
 #include "ring/tcp_handshake.h"
-#include "ring/tcp_socket.h"
 #include "ring/transport.h"
 
 namespace psring {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "ring/tcp_socket.h"
+#include "common/tcp_socket.h"
 #include "ring/transport.h"
 
 namespace psring {

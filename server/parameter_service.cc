@@ -99,6 +99,12 @@ class ParameterServerHost::Impl {
     streams.clear();
     server_->Shutdown(std::chrono::system_clock::now() +
                       absl::ToChronoMicroseconds(std::min(grace, kLongest)));
+    {
+      // The calls are over, but not all of their events have been taken from the queue,
+      // and until then a stream may still start an operation.
+      MutexLock lock(&mutex_);
+      while (live_streams_ > 0) none_live_.Wait(&mutex_);
+    }
     Stop();
   }
 
@@ -125,7 +131,16 @@ class ParameterServerHost::Impl {
   }
 
   void Accept() {
-    const auto stream = std::make_shared<ParameterStream>(&options_, queue_.get());
+    {
+      MutexLock lock(&mutex_);
+      ++live_streams_;
+    }
+    const std::shared_ptr<ParameterStream> stream(
+        new ParameterStream(&options_, queue_.get()), [this](ParameterStream* ended) {
+          delete ended;
+          MutexLock lock(&mutex_);
+          if (--live_streams_ == 0) none_live_.NotifyAll();
+        });
     stream->Await(&service_, [this, stream](bool ok) {
       if (!ok) return;
       Accept();
@@ -212,7 +227,10 @@ class ParameterServerHost::Impl {
 
   Mutex mutex_;
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+  int live_streams_ ABSL_GUARDED_BY(mutex_) = 0;  // That exist, open or not.
+  CondVar none_live_;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
+  // The open ones.
   std::map<ParameterStream*, std::shared_ptr<ParameterStream>> streams_
       ABSL_GUARDED_BY(mutex_);
 };

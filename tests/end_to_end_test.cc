@@ -1,8 +1,11 @@
 // The psring command as a user runs it: real processes, real sockets, real data.
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,6 +164,35 @@ class EndToEndTest : public testing::Test {
                                     "started_unix_ns AND outcome LIKE '%",
                                     name, "%'")),
               1);
+  }
+
+  // Where the coordinator of a running arm listens.
+  static int CoordinatorPort(pid_t launcher) {
+    for (const ChildProcess& child : ChildrenOf(launcher)) {
+      for (size_t i = 0; i + 1 < child.arguments.size(); ++i) {
+        if (child.arguments[i] == "--coordinator")
+          return PortAtEnd(child.arguments[i + 1]);
+      }
+    }
+    return 0;
+  }
+  // Where a server listens, from its log.
+  int PortInLog(const std::string& log) const {
+    std::ifstream file(Path(absl::StrCat("out/logs/", log)));
+    for (std::string line; std::getline(file, line);) {
+      if (absl::StrContains(line, "serves at ")) return PortAtEnd(line);
+    }
+    return 0;
+  }
+  static int PortAtEnd(const std::string& text) {
+    return std::stoi(text.substr(text.rfind(':') + 1));
+  }
+  static int64_t ResidentKib(pid_t pid) {
+    std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+    for (std::string line; std::getline(file, line);) {
+      if (absl::StartsWith(line, "VmRSS:")) return std::stoll(line.substr(6));
+    }
+    return 0;
   }
 
   std::string folder_;
@@ -414,6 +447,43 @@ TEST_F(EndToEndTest, AStalledWorkerIsNamedWithWhomItHoldsUp) {
                       HasSubstr("held up: "), HasSubstr("worker 0 (process")));
     fs::remove_all(Path("out"));
   }
+}
+
+// Connections that never say who they are cost little and stop nobody.
+TEST_F(EndToEndTest, TenThousandSilentConnectionsAreBorne) {
+  constexpr int kConnections = 10000;
+  constexpr int64_t kMostGrowthKib = 256 << 10;
+  rlimit files{.rlim_cur = kConnections + 500, .rlim_max = kConnections + 500};
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
+    GTEST_SKIP() << "this process may not have so many files: " << strerror(errno);
+  }
+  const auto psring = Start("run", Config(kEndless), {"--arm", "servers"});
+  ASSERT_TRUE(psring->WaitForOutput("step ", kPatience));
+  const pid_t server = Find(psring->pid(), "parameter_server", 0);
+  for (const auto& [pid, port] :
+       {std::pair{psring->pid(), CoordinatorPort(psring->pid())},
+        {server, PortInLog("servers/server-0.log")}}) {
+    const int64_t before = ResidentKib(pid);
+    std::vector<int> connections;
+    for (int i = 0; i < kConnections; ++i) {
+      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      ASSERT_GE(fd, 0) << strerror(errno);
+      connections.push_back(fd);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(static_cast<uint16_t>(port));
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      // Where the queue of the listener is full, the rest stays half open.
+      (void)connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    }
+    // The run goes on under the flood: whoever holds it up for long is given up.
+    EXPECT_THAT(psring->Wait(absl::Seconds(3)), testing::Eq(std::nullopt))
+        << psring->err();
+    EXPECT_LT(ResidentKib(pid) - before, kMostGrowthKib);
+    for (const int fd : connections) close(fd);
+  }
+  psring->Signal(SIGINT);
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(128 + SIGINT)) << psring->err();
 }
 
 // Bad input is one line on stderr and exit code 2, and leaves no folder behind.

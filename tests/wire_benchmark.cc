@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -22,10 +21,11 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "common/allocator.h"
+#include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/slot_plan.h"
 #include "common/time_source.h"

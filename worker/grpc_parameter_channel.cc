@@ -1,9 +1,13 @@
 #include "worker/grpc_parameter_channel.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -13,13 +17,17 @@
 #include "common/grpc_message.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/tcp_socket.h"
 #include "common/wire_message.h"
 #include "common/wire_protocol.h"
 #include "glog/logging.h"
+#include "grpcpp/create_channel_posix.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.pb.h"
+#include "worker/channel_request.h"
 #include "worker/pins.h"
+#include "worker/tcp_connector.h"
 
 namespace psring {
 namespace {
@@ -36,41 +44,23 @@ constexpr absl::Duration kReleaseLimit = absl::Seconds(30);
 // that it answers.
 constexpr absl::Duration kReleasePoll = absl::Milliseconds(1);
 
-struct Request {
-  std::string what;  // "the push of ...", for errors.
-  ParameterRequest header;
-  std::span<const float> payload;  // To be sent.
-  std::span<float> parameters;     // Where the answer goes.
-  SteadyTime deadline;
-  ParameterChannel::PullDone done;
-  absl::StatusOr<int64_t> outcome = 0;  // A pull's version.
-};
-using RequestPtr = std::shared_ptr<Request>;
+using RequestPtr = std::shared_ptr<ChannelRequest>;
 
-// The thread runs from the start of the call to the end of the connection, and all events
-// of the call are its own; only the start of a write may be any thread's. The end is
-// always the same, whatever the cause: the call is cancelled where it has not ended by
-// itself, its operations come back, the connection is closed, gRPC lets go of the
-// gradients, and then the requests that are left are done with the error.
+// The thread connects, starts the call and runs until the connection has been closed. All
+// events of the call are its own; only the start of a write may be any thread's.
+//
+// The end is always the same, whatever the cause: the connection is shut down, so that
+// all operations of the call come back, gRPC lets go of the gradients, and then the
+// requests that are left are done with the error. To cancel the call alone would not do:
+// what has been handed to a connection stays there, and a frozen server keeps it there.
+// So the socket is ours, and gRPC works on a duplicate.
 class GrpcParameterChannel final : public ParameterChannel {
  public:
   explicit GrpcParameterChannel(GrpcParameterChannelOptions options)
       : options_(std::move(options)),
         server_(absl::StrCat("server ", options_.server, " (", options_.address, ")")),
-        channel_(Connect(options_.address)),
-        context_(std::make_unique<grpc::ClientContext>()) {
-    WorkerHello hello;
-    hello.set_protocol_version(kWireProtocolVersion);
-    hello.set_job(options_.job);
-    hello.set_rank(options_.rank);
-    hello.set_incarnation(options_.incarnation);
-    hello.set_fingerprint(options_.fingerprint);
-    context_->AddMetadata(kHelloMetadata, hello.SerializeAsString());
-    context_->set_wait_for_ready(true);
-    stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
-    stream_->StartCall(Tag(Operation::kStart));
-    thread_ = std::thread([this] { Run(); });
-  }
+        connector_(options_.address),
+        thread_([this] { Run(); }) {}
 
   ~GrpcParameterChannel() override {
     Abort(absl::CancelledError("the channel has ended"));
@@ -79,41 +69,17 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override {
-    auto request = std::make_shared<Request>();
-    request->what = absl::StrCat("the initialization of slot ", slot.index);
-    request->header.set_operation(ParameterRequest::INITIALIZE);
-    request->header.set_slot(slot.index);
-    request->payload = parameters;
-    request->done = [done = std::move(done)](const absl::StatusOr<int64_t>& outcome) {
-      done(outcome.status());
-    };
-    Start(std::move(request));
+    Start(ChannelRequest::Initialize(slot, parameters, std::move(done)));
   }
 
   void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
             Done done) override {
-    auto request = std::make_shared<Request>();
-    request->what = absl::StrCat("the push of slot ", slot.index, ", step ", step);
-    request->header.set_operation(ParameterRequest::PUSH);
-    request->header.set_slot(slot.index);
-    request->header.set_step(step);
-    request->payload = gradient;
-    request->done = [done = std::move(done)](const absl::StatusOr<int64_t>& outcome) {
-      done(outcome.status());
-    };
-    Start(std::move(request));
+    Start(ChannelRequest::Push(slot, step, gradient, std::move(done)));
   }
 
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
-    auto request = std::make_shared<Request>();
-    request->what = absl::StrCat("the pull of slot ", slot.index, " for step ", step);
-    request->header.set_operation(ParameterRequest::PULL);
-    request->header.set_slot(slot.index);
-    request->header.set_step(step);
-    request->parameters = parameters;
-    request->done = std::move(done);
-    Start(std::move(request));
+    Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
   }
 
   void Abort(const absl::Status& reason) override {
@@ -121,25 +87,17 @@ class GrpcParameterChannel final : public ParameterChannel {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return;
     aborted_ = reason;
-    CancelLocked();
+    CloseLocked();
   }
 
  private:
   enum class Operation : intptr_t { kStart = 1, kRead, kWrite, kFinish };
+  // The pin covers the request's memory from its start until gRPC is done with it.
+  struct Unsent {
+    RequestPtr request;
+    std::shared_ptr<const void> pin;
+  };
   static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
-
-  static std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
-    arguments.SetMaxSendMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    // What is lost is reported, not repeated unseen.
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // A connection of our own, which closes when we let go of it.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                     arguments);
-  }
 
   void Start(RequestPtr request) {
     if (static_cast<int64_t>(request->payload.size_bytes()) > kMaxPayloadBytes) {
@@ -149,7 +107,7 @@ class GrpcParameterChannel final : public ParameterChannel {
       return;
     }
     absl::Status error;
-    RequestPtr next;
+    std::optional<Unsent> next;
     {
       MutexLock lock(&mutex_);
       error = ErrorLocked(*request);
@@ -158,49 +116,34 @@ class GrpcParameterChannel final : public ParameterChannel {
         request->header.set_id(id);
         request->deadline = SteadyDeadline(options_.stall_timeout);
         requests_[id] = request;
-        unsent_.push_back(request);
+        unsent_.push_back({request, pins_->Pin(id)});
         next = NextUnsentLocked();
       }
     }
     if (!error.ok()) request->done(error);
-    Write(next);
+    Write(std::move(next));
   }
 
   // Takes the next request if it is time to write one: the caller then calls Write,
   // unlocked, because a write may take as long as the kernel takes to copy.
-  RequestPtr NextUnsentLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!started_ || writing_ || closing_ || unsent_.empty()) return nullptr;
+  std::optional<Unsent> NextUnsentLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!started_ || writing_ || closing_ || unsent_.empty()) return std::nullopt;
     writing_ = true;
-    RequestPtr next = std::move(unsent_.front());
+    Unsent next = std::move(unsent_.front());
     unsent_.pop_front();
     return next;
   }
 
-  void Write(const RequestPtr& request) {
-    if (request == nullptr) return;
+  void Write(std::optional<Unsent> next) {
+    if (!next.has_value()) return;
     stream_->Write(
-        MakeMessage(
-            request->header, request->payload,
-            request->payload.empty() ? nullptr : pins_->Pin(request->header.id())),
+        MakeMessage(next->request->header, next->request->payload, std::move(next->pin)),
         Tag(Operation::kWrite));
   }
 
   void Run() {
-    while (!finished_) {
-      void* tag = nullptr;
-      bool ok = false;
-      switch (queue_.AsyncNext(&tag, &ok, NextDeadline())) {
-        case grpc::CompletionQueue::GOT_EVENT:
-          OnEvent(static_cast<Operation>(reinterpret_cast<intptr_t>(tag)), ok);
-          break;
-        case grpc::CompletionQueue::TIMEOUT:
-          CheckStall();
-          break;
-        case grpc::CompletionQueue::SHUTDOWN:
-          LOG(FATAL) << "the queue ended before its call";
-      }
-      FinishReleased();
-      FinishCall();
+    if (Connect()) {
+      while (!finished_) AwaitEvent();
     }
     CloseConnection();
     FinishReleased();
@@ -210,32 +153,81 @@ class GrpcParameterChannel final : public ParameterChannel {
       left.swap(requests_);
       for (const auto& [id, request] : left) request->outcome = ErrorLocked(*request);
     }
-    for (const auto& [id, request] : left) request->done(request->outcome);
+    for (const auto& [id, request] : left) request->Finish();
+  }
+
+  // Starts the call on a new connection. False: the channel ends without one.
+  bool Connect() {
+    while (true) {
+      absl::StatusOr<FileDescriptor> socket = connector_.Connect(NextDeadline());
+      if (socket.ok()) {
+        StartCall(*std::move(socket));
+        return true;
+      }
+      if (!absl::IsDeadlineExceeded(socket.status())) {
+        Lose(socket.status());
+        return false;
+      }
+      CheckStall(socket.status());
+      MutexLock lock(&mutex_);
+      if (closing_) return false;
+    }
+  }
+
+  void StartCall(FileDescriptor socket) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
+    arguments.SetMaxSendMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
+    const int duplicate = fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);
+    PCHECK(duplicate >= 0);
+    channel_ =
+        grpc::CreateCustomInsecureChannelFromFd(options_.address, duplicate, arguments);
+    WorkerHello hello;
+    hello.set_protocol_version(kWireProtocolVersion);
+    hello.set_job(options_.job);
+    hello.set_rank(options_.rank);
+    hello.set_incarnation(options_.incarnation);
+    hello.set_fingerprint(options_.fingerprint);
+    context_ = std::make_unique<grpc::ClientContext>();
+    context_->AddMetadata(kHelloMetadata, hello.SerializeAsString());
+    stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
+    stream_->StartCall(Tag(Operation::kStart));
+    MutexLock lock(&mutex_);
+    socket_ = std::move(socket);
+    if (closing_) ShutDownLocked();
+  }
+
+  void AwaitEvent() {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto wait = NextDeadline() - std::chrono::steady_clock::now();
+    const gpr_timespec deadline = gpr_time_add(
+        gpr_now(GPR_CLOCK_MONOTONIC),
+        gpr_time_from_nanos(std::chrono::nanoseconds(wait).count(), GPR_TIMESPAN));
+    switch (queue_.AsyncNext(&tag, &ok, deadline)) {
+      case grpc::CompletionQueue::GOT_EVENT:
+        OnEvent(static_cast<Operation>(reinterpret_cast<intptr_t>(tag)), ok);
+        break;
+      case grpc::CompletionQueue::TIMEOUT:
+        CheckStall(absl::OkStatus());
+        break;
+      case grpc::CompletionQueue::SHUTDOWN:
+        LOG(FATAL) << "the queue ended before its call";
+    }
+    FinishReleased();
+    FinishCall();
   }
 
   // When there is something to do without an event. All requests have the same patience,
   // so none that starts from now on is due before the oldest that is there, or before
   // that time from now.
-  gpr_timespec NextDeadline() {
-    absl::Duration wait = absl::InfiniteDuration();
-    if (!unreleased_.empty()) {
-      wait = kReleasePoll;
-    } else {
-      MutexLock lock(&mutex_);
-      if (closing_) {
-        // All operations come back.
-      } else if (requests_.empty()) {
-        wait = options_.stall_timeout;
-      } else {
-        wait = absl::FromChrono(requests_.begin()->second->deadline -
-                                std::chrono::steady_clock::now());
-      }
-    }
-    if (wait == absl::InfiniteDuration()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    return gpr_time_add(
-        gpr_now(GPR_CLOCK_MONOTONIC),
-        gpr_time_from_nanos(std::max<int64_t>(0, absl::ToInt64Nanoseconds(wait)),
-                            GPR_TIMESPAN));
+  SteadyTime NextDeadline() {
+    if (!unreleased_.empty()) return SteadyDeadline(kReleasePoll);
+    MutexLock lock(&mutex_);
+    // Once it closes, all operations come back.
+    if (closing_) return SteadyDeadline(absl::InfiniteDuration());
+    return requests_.empty() ? SteadyDeadline(options_.stall_timeout)
+                             : requests_.begin()->second->deadline;
   }
 
   void OnEvent(Operation operation, bool ok) {
@@ -257,7 +249,7 @@ class GrpcParameterChannel final : public ParameterChannel {
         Lose(StreamError());
         return;
     }
-    RequestPtr next;
+    std::optional<Unsent> next;
     {
       MutexLock lock(&mutex_);
       if (operation == Operation::kStart) started_ = true;
@@ -265,7 +257,7 @@ class GrpcParameterChannel final : public ParameterChannel {
       if (!ok) closing_ = true;
       next = NextUnsentLocked();
     }
-    Write(next);
+    Write(std::move(next));
   }
 
   void Read() {
@@ -295,28 +287,12 @@ class GrpcParameterChannel final : public ParameterChannel {
           absl::StrCat("it answers request ", answer.id(), ", which is not in flight")));
       return;
     }
-    request->outcome = OutcomeOf(*request, answer, payload->floats);
+    request->TakeAnswer(answer, payload->floats, server_);
     if (pins_->Holds(answer.id())) {
       unreleased_.push_back(std::move(request));
     } else {
-      request->done(request->outcome);
+      request->Finish();
     }
-  }
-
-  absl::StatusOr<int64_t> OutcomeOf(const Request& request, const ParameterAnswer& answer,
-                                    const FloatPieces& floats) const {
-    if (answer.has_failure()) {
-      return Annotate(FromFailure(answer.failure()),
-                      absl::StrCat(server_, ": ", request.what));
-    }
-    if (floats.count() != static_cast<int64_t>(request.parameters.size())) {
-      return absl::InternalError(
-          absl::StrCat(server_, ": ", request.what, ": the answer has ",
-                       floats.count() * sizeof(float), " bytes, the slot has ",
-                       request.parameters.size_bytes(), " here"));
-    }
-    floats.CopyTo(request.parameters);
-    return answer.version();
   }
 
   void FinishReleased() {
@@ -326,36 +302,47 @@ class GrpcParameterChannel final : public ParameterChannel {
       if (pins_->Holds(request->header.id())) {
         unreleased_.push_back(std::move(request));
       } else {
-        request->done(request->outcome);
+        request->Finish();
       }
     }
   }
 
-  void CheckStall() {
+  // Gives up if a request has waited for too long; `cause` says more where it is known.
+  void CheckStall(const absl::Status& cause) {
     RequestPtr stalled;
+    const std::string patience =
+        absl::StrCat("no answer within ", absl::FormatDuration(options_.stall_timeout),
+                     cause.ok() ? "" : ": ", cause.message());
     {
       MutexLock lock(&mutex_);
       if (closing_ || requests_.empty()) return;
-      const RequestPtr& oldest = requests_.begin()->second;
-      if (std::chrono::steady_clock::now() < oldest->deadline) return;
-      stalled = oldest;
-      stalled_ = stalled;
+      stalled = requests_.begin()->second;
+      if (std::chrono::steady_clock::now() < stalled->deadline) return;
+      requests_.erase(requests_.begin());
     }
-    Lose(PeerLostError(absl::StrCat(stalled->what, " had no answer within ",
-                                    absl::FormatDuration(options_.stall_timeout))));
+    stalled->outcome =
+        PeerLostError(absl::StrCat(server_, ": ", stalled->what, ": ", patience));
+    unreleased_.push_back(stalled);
+    Lose(PeerLostError(absl::StrCat(stalled->what, " had ", patience)));
   }
 
   // Keeps why the stream has ended or is to end; the first reason counts.
   void Lose(const absl::Status& reason) {
     MutexLock lock(&mutex_);
     if (lost_.ok()) lost_ = reason;
-    CancelLocked();
+    CloseLocked();
   }
 
-  void CancelLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void CloseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     closing_ = true;
     unsent_.clear();
-    if (context_ != nullptr) context_->TryCancel();
+    connector_.Stop();
+    ShutDownLocked();
+  }
+
+  void ShutDownLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // It may have been closed from the other side: then there is nothing left to do.
+    if (socket_.open()) shutdown(socket_.get(), SHUT_RDWR);
   }
 
   // When no operation is left that could come back.
@@ -379,18 +366,14 @@ class GrpcParameterChannel final : public ParameterChannel {
     return FromGrpc(status_);
   }
 
-  // A stream that is cancelled leaves what it had handed to a connection that does not
-  // move; only with the connection that memory is free.
+  // After the call's last operation. gRPC's last references to the connection go with
+  // its objects, whatever had been handed to it with them.
   void CloseConnection() {
     stream_.reset();
-    {
-      MutexLock lock(&mutex_);
-      context_.reset();
-    }
+    context_.reset();
     channel_.reset();
-    CHECK(pins_->AwaitNone(kReleaseLimit)) << "gRPC keeps gradients of a closed "
-                                              "connection to "
-                                           << server_;
+    CHECK(pins_->AwaitNone(kReleaseLimit))
+        << "gRPC holds gradients of a closed connection to " << server_;
     queue_.Shutdown();
     void* tag = nullptr;
     bool ok = false;
@@ -399,14 +382,9 @@ class GrpcParameterChannel final : public ParameterChannel {
   }
 
   // What a request is done with that has no answer; OK while the channel works.
-  absl::Status ErrorLocked(const Request& request) const
+  absl::Status ErrorLocked(const ChannelRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!aborted_.ok()) return aborted_;
-    if (&request == stalled_.get()) {
-      return PeerLostError(absl::StrCat(server_, ": ", request.what,
-                                        ": no answer within ",
-                                        absl::FormatDuration(options_.stall_timeout)));
-    }
     return Annotate(lost_, absl::StrCat(server_, ": ", request.what));
   }
 
@@ -414,9 +392,12 @@ class GrpcParameterChannel final : public ParameterChannel {
   const std::string server_;  // For errors.
   const std::shared_ptr<Pins> pins_ = std::make_shared<Pins>();
 
-  // The call. Set up in the constructor, used by whoever writes and by the thread.
+  TcpConnector connector_;
+
+  // The call's. Set up by the thread; others write once it has started.
   grpc::CompletionQueue queue_;
   std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
 
   // The thread's.
@@ -426,19 +407,19 @@ class GrpcParameterChannel final : public ParameterChannel {
   bool reading_ = false;
   bool finishing_ = false;
   bool finished_ = false;
-  std::vector<RequestPtr> unreleased_;  // Answered, but gRPC still holds their memory.
+  // Their outcome is known, but their memory is still to be let go of.
+  std::vector<RequestPtr> unreleased_;
 
   Mutex mutex_;
-  std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
+  FileDescriptor socket_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // OK until the stream is lost.
-  RequestPtr stalled_ ABSL_GUARDED_BY(mutex_);    // Whose deadline has passed.
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing more is written.
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, RequestPtr> requests_ ABSL_GUARDED_BY(mutex_);  // Unanswered.
-  std::deque<RequestPtr> unsent_ ABSL_GUARDED_BY(mutex_);            // Of these.
+  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);                // Of these.
 
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-#include "ring/tcp_socket.h"
+#include "common/tcp_socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 // TCP sockets as owned values, with errors as statuses. Non-blocking throughout.
-#ifndef PSRING_RING_TCP_SOCKET_H_
-#define PSRING_RING_TCP_SOCKET_H_
+#ifndef PSRING_COMMON_TCP_SOCKET_H_
+#define PSRING_COMMON_TCP_SOCKET_H_
 
 #include <sys/socket.h>
 
@@ -78,4 +78,4 @@ int PollMilliseconds(absl::Duration timeout);
 
 }  // namespace psring
 
-#endif  // PSRING_RING_TCP_SOCKET_H_
+#endif  // PSRING_COMMON_TCP_SOCKET_H_

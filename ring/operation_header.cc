@@ -1,0 +1,40 @@
+#include "ring/operation_header.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+
+namespace psring {
+
+static_assert(std::endian::native == std::endian::little);
+
+std::string Describe(const OperationHeader& header) {
+  const std::string size = absl::StrCat(
+      header.count,
+      header.element_type == ElementType::kFloat32 ? " floats" : " unknown elements");
+  switch (header.kind) {
+    case OperationKind::kSum:
+      return absl::StrCat("sum of bucket ", header.bucket, " (", size, ") at step ",
+                          header.step);
+    case OperationKind::kBroadcast:
+      return absl::StrCat("broadcast of ", size);
+  }
+  return absl::StrCat("unknown operation ", static_cast<uint32_t>(header.kind));
+}
+
+absl::Status CheckSameOperation(const OperationHeader& theirs,
+                                const OperationHeader& ours, absl::string_view left) {
+  if (theirs == ours) return absl::OkStatus();
+  if (theirs.magic != ours.magic) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(left, " sent bytes that begin no operation"));
+  }
+  const auto describe = [](const OperationHeader& header) {
+    return absl::StrCat(Describe(header), ", operation ", header.sequence, " of job ",
+                        absl::Hex(header.job_fingerprint, absl::kZeroPad16));
+  };
+  return absl::FailedPreconditionError(absl::StrCat(
+      left, " is at ", describe(theirs), ", and this rank at ", describe(ours)));
+}
+
+}  // namespace psring

@@ -1,0 +1,45 @@
+// What opens the byte stream of every ring operation, so that ranks which are not at the
+// same operation find out before any payload counts. Pure.
+#ifndef PSRING_RING_OPERATION_HEADER_H_
+#define PSRING_RING_OPERATION_HEADER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace psring {
+
+enum class OperationKind : uint32_t { kSum = 1, kBroadcast = 2 };
+enum class ElementType : uint32_t { kFloat32 = 1 };
+
+// As it lies on the wire, in the byte order of the (little-endian) hosts. One that came
+// from outside may hold any bytes, enumerators that do not exist included.
+struct OperationHeader {
+  static constexpr uint32_t kMagic = 0x4c4c4152;  // "RALL"
+
+  uint32_t magic = kMagic;
+  OperationKind kind = OperationKind::kSum;
+  uint64_t job_fingerprint = 0;
+  uint64_t sequence = 0;  // Operations before this one.
+  int64_t step = 0;
+  int64_t count = 0;
+  int32_t bucket = 0;
+  ElementType element_type = ElementType::kFloat32;
+
+  friend bool operator==(const OperationHeader&, const OperationHeader&) = default;
+};
+static_assert(sizeof(OperationHeader) == 48);
+
+// "sum of bucket 3 (1000 floats) at step 12".
+std::string Describe(const OperationHeader& header);
+
+// OK where both headers are the same; otherwise kFailedPrecondition with what `left`, the
+// neighbour that sent `theirs`, is at and what this rank is at.
+absl::Status CheckSameOperation(const OperationHeader& theirs,
+                                const OperationHeader& ours, absl::string_view left);
+
+}  // namespace psring
+
+#endif  // PSRING_RING_OPERATION_HEADER_H_

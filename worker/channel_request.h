@@ -1,0 +1,51 @@
+// One request of a parameter channel: what is sent, and what an answer to it means. No
+// network in it.
+#ifndef PSRING_WORKER_CHANNEL_REQUEST_H_
+#define PSRING_WORKER_CHANNEL_REQUEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/float_pieces.h"
+#include "common/slot_plan.h"
+#include "proto/parameter_server.pb.h"
+#include "worker/parameter_channel.h"
+
+namespace psring {
+
+struct ChannelRequest {
+  // As the channel's methods of these names. The channel sets id and deadline.
+  static std::shared_ptr<ChannelRequest> Initialize(const Slot& slot,
+                                                    std::span<const float> parameters,
+                                                    ParameterChannel::Done done);
+  static std::shared_ptr<ChannelRequest> Push(const Slot& slot, int64_t step,
+                                              std::span<const float> gradient,
+                                              ParameterChannel::Done done);
+  static std::shared_ptr<ChannelRequest> Pull(const Slot& slot, int64_t step,
+                                              std::span<float> parameters,
+                                              ParameterChannel::PullDone done);
+
+  // Sets the outcome: an answer's floats are copied to where they belong, its failure
+  // becomes an error of the server, which `server` names.
+  void TakeAnswer(const ParameterAnswer& answer, const FloatPieces& floats,
+                  const std::string& server);
+
+  void Finish() const { done(outcome); }
+
+  std::string what;  // "the push of ...", for errors.
+  ParameterRequest header;
+  std::span<const float> payload;  // To be sent.
+  std::span<float> parameters;     // Where the answer's floats go.
+  std::chrono::steady_clock::time_point deadline;
+  ParameterChannel::PullDone done;
+  absl::StatusOr<int64_t> outcome = 0;  // A pull's version.
+};
+
+}  // namespace psring
+
+#endif  // PSRING_WORKER_CHANNEL_REQUEST_H_
