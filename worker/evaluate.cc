@@ -24,12 +24,11 @@ absl::StatusOr<EvaluationRecord> Evaluate(Device* device, Model* model, int64_t 
     indices.resize(rows);
     std::iota(indices.begin(), indices.end(), begin);
     samples.FillBatch(indices, inputs.span().data, labels.data());
-    ASSIGN_OR_RETURN(
-        const double loss,
-        model->Forward(
-            {.rows = rows,
-             .features = inputs.span().Slice({.begin = 0, .count = rows * features}),
-             .labels = std::span(labels).first(rows)}));
+    ASSIGN_OR_RETURN(const double loss,
+                     model->Forward({.rows = rows,
+                                     .features = inputs.span().Slice(
+                                         {.begin = 0, .count = rows * features}),
+                                     .labels = std::span(labels).first(rows)}));
     loss_sum += loss * static_cast<double>(rows);
     correct += model->correct();
   }
