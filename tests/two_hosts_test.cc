@@ -54,6 +54,7 @@ training {
 }
 cluster { workers: 2 servers: 1 }
 buckets { cap_bytes: 20000 first_cap_bytes: 1000 }
+liveness { dead_seconds: 4 }
 arms { name: "servers" parameter_server {} }
 arms { name: "ring" ring {} }
 )";
@@ -115,6 +116,10 @@ class TwoHosts {
                 "");
     }
   }
+
+  // Pulls the cable: nothing is closed, nothing arrives any more.
+  void Cut() { ASSERT_EQ(Ip({"-n", names_[1], "link", "set", "eth0", "down"}), ""); }
+  void Mend() { ASSERT_EQ(Ip({"-n", names_[1], "link", "set", "eth0", "up"}), ""); }
 
   static std::string Address(int host, bool ipv6) {
     return absl::StrCat(ipv6 ? "fd77::" : "10.77.0.", host + 1);
@@ -253,6 +258,25 @@ TEST_F(TwoHostsTest, AKilledWorkerOfServersEndsBothHosts) {
 TEST_F(TwoHostsTest, ARingDoesNotWaitForeverForAWorker) { LeaveOutWorker1("ring"); }
 
 TEST_F(TwoHostsTest, ServersDoNotWaitForeverForAWorker) { LeaveOutWorker1("servers"); }
+
+// Half-open connections: both hosts notice by silence alone, each what it can see.
+TEST_F(TwoHostsTest, ACutCableEndsBothHosts) {
+  for (const char* arm : {"ring", "servers"}) {
+    ASSERT_NO_FATAL_FAILURE(Start(arm, kEndless));
+    ASSERT_TRUE(psring_->WaitForOutput("step ", kPatience)) << psring_->err();
+    ASSERT_NO_FATAL_FAILURE(hosts_.Cut());
+    EXPECT_THAT(psring_->Wait(kPatience), Optional(5));
+    EXPECT_THAT(psring_->err(),
+                HasSubstr(absl::StrCat("worker 1 (process ",
+                                       members_.at("worker 1")->pid(), " on ")));
+    EXPECT_THAT(psring_->err(), HasSubstr("is dead: it has not been heard of for 4s"));
+    for (const auto& [name, member] : members_) {
+      EXPECT_THAT(member->Wait(kPatience), Optional(5)) << name << ": " << member->err();
+    }
+    EXPECT_THAT(members_.at("worker 1")->err(), HasSubstr("the coordinator at "));
+    ASSERT_NO_FATAL_FAILURE(hosts_.Mend());
+  }
+}
 
 // Nobody started these processes who could end them, yet they do not stay.
 TEST_F(TwoHostsTest, AKilledCoordinatorEndsBothHosts) {
