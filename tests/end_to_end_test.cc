@@ -483,7 +483,7 @@ TEST_F(EndToEndTest, TenThousandSilentConnectionsAreBorne) {
     for (const int fd : connections) close(fd);
   }
   psring->Signal(SIGINT);
-  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(128 + SIGINT)) << psring->err();
+  EXPECT_THAT(psring->Wait(kPatience), Optional(128 + SIGINT)) << psring->err();
 }
 
 // Bad input is one line on stderr and exit code 2, and leaves no folder behind.

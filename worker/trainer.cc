@@ -8,6 +8,24 @@
 
 namespace psring {
 
+const char* ToString(TrainingPhase phase) {
+  switch (phase) {
+    case TrainingPhase::kStarting:
+      return "starting";
+    case TrainingPhase::kData:
+      return "data";
+    case TrainingPhase::kForward:
+      return "forward";
+    case TrainingPhase::kBackward:
+      return "backward";
+    case TrainingPhase::kWaiting:
+      return "waiting";
+    case TrainingPhase::kChecking:
+      return "checking";
+  }
+  return "";
+}
+
 Trainer::Trainer(const Options& options, const Parts& parts, StepSink sink)
     : options_(options),
       parts_(parts),
@@ -52,21 +70,21 @@ absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
     return absl::ToInt64Nanoseconds(now - std::exchange(last, now));
   };
 
-  Enter("data");
+  Enter(TrainingPhase::kData);
   Prepare(step);
   record_.set_data_ns(lap());
 
-  Enter("forward");
+  Enter(TrainingPhase::kForward);
   parts_.slowdown->Start();
   ASSIGN_OR_RETURN(const double loss, parts_.model->Forward(batch_));
   record_.set_loss(loss);
   record_.set_forward_ns(lap());
 
-  Enter("backward");
+  Enter(TrainingPhase::kBackward);
   RETURN_IF_ERROR(BackwardAndLaunch(step));
   record_.set_backward_ns(lap());
 
-  Enter(TrainingProgress::kWaiting);
+  Enter(TrainingPhase::kWaiting);
   ASSIGN_OR_RETURN(const StepReport report, parts_.exchange->Finish(step));
   const int64_t optimizer_ns = absl::ToInt64Nanoseconds(report.optimizer);
   record_.set_optimizer_ns(optimizer_ns);
@@ -78,7 +96,7 @@ absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
   return report;
 }
 
-void Trainer::Enter(const char* phase) {
+void Trainer::Enter(TrainingPhase phase) {
   phase_.store(phase, std::memory_order_relaxed);
   advances_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -135,7 +153,7 @@ bool Trainer::Due(int64_t completed, int64_t interval) const {
 }
 
 void Trainer::Inspect(int64_t completed) {
-  Enter("checking");
+  Enter(TrainingPhase::kChecking);
   if (Due(completed, options_.digest_interval)) {
     record_.set_parameter_digest(Digest(parts_.parameters.host()));
   }

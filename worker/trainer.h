@@ -28,14 +28,15 @@ struct Snapshot {
   std::vector<float> parameters;
 };
 
+enum class TrainingPhase { kStarting, kData, kForward, kBackward, kWaiting, kChecking };
+// "forward", "waiting"...
+const char* ToString(TrainingPhase phase);
+
 // Where a training is.
 struct TrainingProgress {
   int64_t step = 0;
-  const char* phase = "starting";  // "data", "forward", "backward", "waiting"...
-  uint64_t advances = 0;           // Grows with each phase and each gradient.
-
-  bool waiting() const { return phase == kWaiting; }
-  static constexpr const char* kWaiting = "waiting";
+  TrainingPhase phase = TrainingPhase::kStarting;
+  uint64_t advances = 0;  // Grows with each phase and each gradient.
 };
 
 // One worker's training. Everything pointed to outlives it. One thread.
@@ -86,7 +87,7 @@ class Trainer {
   void RecordBuckets(const StepReport& report);
   // Digest and snapshot, where due after `completed` steps.
   void Inspect(int64_t completed);
-  void Enter(const char* phase);
+  void Enter(TrainingPhase phase);
   bool Due(int64_t completed, int64_t interval) const;
 
   const Options options_;
@@ -97,7 +98,7 @@ class Trainer {
   std::vector<int32_t> labels_;
   Batch batch_;
   std::atomic<int64_t> step_{0};
-  std::atomic<const char*> phase_{"starting"};
+  std::atomic<TrainingPhase> phase_{TrainingPhase::kStarting};
   std::atomic<uint64_t> advances_{0};
   // Of this step, by bucket: tensors whose gradient is not final yet, when there were
   // none left, and when the exchange was given it.

@@ -166,12 +166,13 @@ class Worker {
     Activity activity;
     activity.set_under_way(true);
     activity.set_step(progress.step);
-    activity.set_phase(progress.phase);
+    activity.set_phase(ToString(progress.phase));
     // Bytes count as progress too: a bucket may be long on a slow link.
     const ExchangeTraffic traffic = exchange_->traffic();
     activity.set_progress(progress.advances + traffic.payload_in + traffic.payload_out);
     // Who computes holds others up, whatever its exchange waits for meanwhile.
-    if (progress.waiting()) activity.set_awaiting(exchange_->Awaited());
+    if (progress.phase == TrainingPhase::kWaiting)
+      activity.set_awaiting(exchange_->Awaited());
     return activity;
   }
 
