@@ -10,8 +10,6 @@
 namespace psring {
 namespace {
 
-using testing::ElementsAre;
-
 std::vector<float> Values(int64_t count) {
   std::vector<float> values(count);
   for (int64_t i = 0; i < count; ++i) values[i] = 1.0f / static_cast<float>(3 + i);

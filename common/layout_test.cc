@@ -49,7 +49,8 @@ TEST(ParameterLayoutTest, TensorsLieBehindEachOther) {
 
 TEST(BucketPlanTest, ClosesBeforeTheCapAndKeepsTheFirstSmaller) {
   const ParameterLayout layout = MakeLayout({10, 6, 4, 2, 2});
-  const BucketPlan plan = PlanBuckets(layout, /*cap_bytes=*/10 * 4, /*first=*/4 * 4);
+  const BucketPlan plan =
+      PlanBuckets(layout, /*cap_bytes=*/10 * 4, /*first_cap_bytes=*/4 * 4);
   ExpectWellFormed(layout, plan);
   std::vector<int64_t> counts;
   for (const Bucket& bucket : plan.buckets) counts.push_back(bucket.range.count);

@@ -26,9 +26,11 @@ double LearningRateFactor(const Schedule& schedule, int64_t steps, int64_t step)
           std::numbers::pi * static_cast<double>(t) / static_cast<double>(length);
       return last + (1 - last) * (1 + std::cos(angle)) / 2;
     }
-    case Schedule::kStepDecay:
+    case Schedule::kStepDecay: {
+      const int64_t decays = t / schedule.step_decay().every();  // Whole ones.
       return std::pow(static_cast<double>(schedule.step_decay().factor()),
-                      static_cast<double>(t / schedule.step_decay().every()));
+                      static_cast<double>(decays));
+    }
   }
   LOG(FATAL) << "a schedule of an unknown kind";
 }
