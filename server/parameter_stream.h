@@ -82,7 +82,7 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   absl::Status Handle();
   void Pull(const ParameterRequest& request);
   void AnswerDone(uint64_t id, const absl::Status& status);
-  void AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& answer);
+  void AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& pulled);
   void Answer(grpc::ByteBuffer message);
   void Write(const std::optional<grpc::ByteBuffer>& message);
   void Cancel(const std::vector<PullTicket>& tickets);

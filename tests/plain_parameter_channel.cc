@@ -81,7 +81,7 @@ class PlainParameterChannel final : public ParameterChannel {
       error = error_;
       if (error.ok()) {
         request.set_id(++last_id_);
-        pending_[request.id()] = {.parameters = parameters, .done = std::move(done)};
+        pending_[request.id()] = {.parameters = parameters, .done = done};
       }
     }
     if (!error.ok()) {

@@ -107,7 +107,7 @@ std::optional<int> Subprocess::Wait(absl::Duration timeout) {
   return exit_code_;
 }
 
-void Subprocess::Signal(int signal) { PCHECK(kill(pid_, signal) == 0); }
+void Subprocess::Signal(int signal) const { PCHECK(kill(pid_, signal) == 0); }
 
 bool WaitForEnd(pid_t pid, absl::Duration timeout) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));

@@ -30,7 +30,7 @@ class Subprocess {
   // timeout passed.
   std::optional<int> Wait(absl::Duration timeout);
 
-  void Signal(int signal);
+  void Signal(int signal) const;
 
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }

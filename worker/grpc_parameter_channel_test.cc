@@ -33,7 +33,6 @@ namespace {
 
 using testing::AllOf;
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Stream = grpc::ServerReaderWriter<ParameterAnswer, ParameterRequest>;
@@ -268,12 +267,12 @@ class FrozenServer {
            static_cast<ssize_t>(frames.size()));
   }
   // Returns when the first part of a gradient is there.
-  void AwaitBytes() {
+  void AwaitBytes() const {
     std::string some(16 << 10, 0);
     PCHECK(recv(socket_, some.data(), some.size(), MSG_PEEK | MSG_WAITALL) > 0);
   }
   // All that has been sent, until the other end closes.
-  std::string Drain() {
+  std::string Drain() const {
     std::string all, some(1 << 20, 0);
     ssize_t n = 0;
     while ((n = recv(socket_, some.data(), some.size(), 0)) > 0) all.append(some, 0, n);
