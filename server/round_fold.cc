@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/arithmetic.h"
 #include "common/ring_order.h"
@@ -51,8 +52,12 @@ RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, int workers)
 
 void RoundFold::Mean(
     std::span<const FloatPieces> terms,
-    absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const {
+    absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const {
   CHECK_EQ(static_cast<int>(terms.size()), workers_);
+  const auto present =
+      std::count_if(terms.begin(), terms.end(),
+                    [](const FloatPieces& term) { return term.count() > 0; });
+  CHECK_GT(present, 0);
   // A block: some elements of one piece. For each block, all its terms are read once, and
   // its sum stays in cache from the first term to its use.
   std::vector<FloatReader> readers(terms.begin(), terms.end());
@@ -62,11 +67,13 @@ void RoundFold::Mean(
          begin += kBlockCount) {
       const int64_t count = std::min(kBlockCount, piece.range.end() - begin);
       const std::span<float> sum(buffer.data(), static_cast<size_t>(count));
+      bool first = true;
       for (int position = 0; position < workers_; ++position) {
         const int rank = RingFoldRank(piece.chunk, position, workers_);
-        Fold(readers[rank], /*first=*/position == 0, sum);
+        if (terms[rank].count() == 0) continue;
+        Fold(readers[rank], std::exchange(first, false), sum);
       }
-      ScaleInPlace(sum, MeanFactor(workers_));
+      ScaleInPlace(sum, MeanFactor(present));
       use(begin, sum);
     }
   }
