@@ -58,7 +58,7 @@ ShardSlot::ShardSlot(const Slot& slot, const ParameterShard::Options& options,
       round_(options.workers),
       pulled_(options.workers),
       clock_lag_(options.workers) {
-  if (slot.index == 0 && steps_ > 0) budget_.emplace(workers_, workers_ * steps_);
+  if (slot.index == 0 && steps_ > 0) budget_.emplace(workers_, steps_, promise_.even);
 }
 
 absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
@@ -87,7 +87,7 @@ absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
   RETURN_IF_ERROR(
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
   std::optional<HeldPush> next = {{push, std::move(contribution)}};
-  bool counted = false;
+  bool first = true;
   while (next.has_value()) {
     const int64_t version = this->version();
     const absl::StatusOr<StepConstants> constants = constants_->At(version);
@@ -96,15 +96,16 @@ absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
       MutexLock lock(&mutex_);
       if (!aborted_.ok()) return aborted_;
       if (version_ != version) continue;  // Another push has made an update meanwhile.
-      if (!std::exchange(counted, true)) {
-        RETURN_IF_ERROR(CheckPushLocked(push));
-        const bool again = clocks_.HasPushed(push.rank, push.step);
-        if (!again) RETURN_IF_ERROR(constants.status());
-        traffic_->CountIn(TrafficKind::kStep, BytesOf(slot_.range.count));
-        if (again) return absl::OkStatus();
+      if (first) RETURN_IF_ERROR(CheckPushLocked(push));
+      const bool again = first && clocks_.HasPushed(push.rank, push.step);
+      if (!again) {
+        RETURN_IF_ERROR(constants.status());
+        RETURN_IF_ERROR(TakeLocked(*std::move(next), *constants));
       }
-      RETURN_IF_ERROR(constants.status());
-      RETURN_IF_ERROR(TakeLocked(*std::move(next), *constants));
+      if (std::exchange(first, false)) {
+        traffic_->CountIn(TrafficKind::kStep, BytesOf(slot_.range.count));
+      }
+      if (again) return absl::OkStatus();
       answered = AnswerParkedLocked(push.rank);
       next = NextDueLocked();
     }
@@ -131,9 +132,8 @@ absl::Status ShardSlot::CheckPushLocked(const PushInfo& push) const {
         ", computed from version ", push.version, ", but has pulled version ", pulled));
   }
   if (clocks_.HasLeft(push.rank) && !clocks_.HasPushed(push.rank, push.step)) {
-    return absl::FailedPreconditionError(absl::StrCat("rank ", push.rank,
-                                                      " pushes step ", push.step,
-                                                      " to slot ", slot_.index,
+    return absl::FailedPreconditionError(absl::StrCat("rank ", push.rank, " pushes step ",
+                                                      push.step, " to slot ", slot_.index,
                                                       ", which it has left"));
   }
   return absl::OkStatus();
@@ -259,10 +259,8 @@ PullTicket ShardSlot::Pull(const PullInfo& pull, PullDone done) {
       answer = AnswerLocked(pull, *version);
     } else {
       const int64_t id = ++last_pull_id_;
-      parked_.push_back({.id = id,
-                         .pull = pull,
-                         .since = time_->Elapsed(),
-                         .done = std::move(done)});
+      parked_.push_back(
+          {.id = id, .pull = pull, .since = time_->Elapsed(), .done = std::move(done)});
       return {.slot = slot_.index, .id = id};
     }
   }
@@ -280,10 +278,10 @@ void ShardSlot::CancelPull(int64_t id) {
     if (found == parked_.end()) return;
     cancelled = std::move(*found);
     parked_.erase(found);
-    status = PeerLostError(absl::StrCat(
-        "slot ", slot_.index, ", pulled by rank ", cancelled.pull.rank, " for step ",
-        cancelled.pull.step, ", is at version ", version_, " and waits for ",
-        AwaitedLocked(cancelled.pull)));
+    status = PeerLostError(
+        absl::StrCat("slot ", slot_.index, ", pulled by rank ", cancelled.pull.rank,
+                     " for step ", cancelled.pull.step, ", is at version ", version_,
+                     " and waits for ", AwaitedLocked(cancelled.pull)));
   }
   cancelled.done(status);
 }
@@ -328,8 +326,8 @@ absl::StatusOr<SlotSnapshot> ShardSlot::Snapshot(int64_t step) const {
   if (counted_ < step * workers_) {
     return SlotSnapshot{.parameters = CurrentLocked(), .time = time_->Elapsed()};
   }
-  return absl::NotFoundError(absl::StrCat("slot ", slot_.index,
-                                          " has kept no snapshot of step ", step));
+  return absl::NotFoundError(
+      absl::StrCat("slot ", slot_.index, " has kept no snapshot of step ", step));
 }
 
 void ShardSlot::Abort(const absl::Status& reason) {
@@ -352,13 +350,14 @@ absl::Status ShardSlot::CheckCount(const FloatPieces& values,
 }
 
 SlotVersion ShardSlot::CurrentLocked() const {
-  return {.version = version_,
-          .values = parameters_.values(),
-          .owner = parameters_.Share()};
+  return {
+      .version = version_, .values = parameters_.values(), .owner = parameters_.Share()};
 }
 
 std::optional<int64_t> ShardSlot::VersionForLocked(const PullInfo& pull) const {
   if (!initialized_ || clocks_.clock(pull.rank) < pull.step) return std::nullopt;
+  // Of a run that is over the policy might wait for more.
+  if (steps_ > 0 && counted_ >= workers_ * steps_) return version_;
   return policy_->OnPull(pull, clocks_, version_);
 }
 
