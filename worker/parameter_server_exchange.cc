@@ -12,6 +12,19 @@ namespace {
 
 int64_t Bytes(const Slot& slot) { return slot.range.count * int64_t{sizeof(float)}; }
 
+// The elements of each bucket: those of its slots. Buckets lie one before the other,
+// bucket 0 at the end.
+std::vector<Range> BucketRanges(const SlotPlan& plan) {
+  std::vector<Range> ranges(plan.of_bucket.size());
+  int64_t begin = 0;
+  for (const Slot& slot : plan.slots) {
+    ranges[slot.bucket].count += slot.range.count;
+    begin += slot.range.count;
+  }
+  for (Range& range : ranges) range.begin = begin -= range.count;
+  return ranges;
+}
+
 }  // namespace
 
 ParameterServerExchange::ParameterServerExchange(
@@ -20,6 +33,7 @@ ParameterServerExchange::ParameterServerExchange(
     : rank_(rank),
       plan_(std::move(plan)),
       time_(time),
+      order_(BucketRanges(plan_)),
       pulling_(plan_.slots.size()),
       done_(plan_.of_bucket.size()),
       channels_(std::move(channels)) {
@@ -32,13 +46,7 @@ ParameterServerExchange::~ParameterServerExchange() {
 
 absl::Status ParameterServerExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
   RETURN_IF_ERROR(error());
-  int64_t count = 0;
-  for (const Slot& slot : plan_.slots) count += slot.range.count;
-  if (parameters.count != count || gradients.count != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan has ", count, " elements, the parameters ",
-                     parameters.count, ", the gradients ", gradients.count));
-  }
+  RETURN_IF_ERROR(order_.Bind(parameters, gradients));
   parameters_ = parameters;
   gradients_ = gradients;
   if (rank_ == 0) {
@@ -53,16 +61,7 @@ absl::Status ParameterServerExchange::Bind(DeviceSpan parameters, DeviceSpan gra
 absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
                                              const ReadyEvent& ready) {
   RETURN_IF_ERROR(error());
-  if (parameters_.data == nullptr) {
-    return absl::FailedPreconditionError("Launch before Bind");
-  }
-  if (bucket.index != next_bucket_ ||
-      bucket.index >= static_cast<int>(plan_.of_bucket.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bucket ", bucket.index, " is launched where bucket ", next_bucket_,
-                     " of ", plan_.of_bucket.size(), " is due, step ", step));
-  }
-  ++next_bucket_;
+  RETURN_IF_ERROR(order_.Launch(step, bucket));
   ready.Wait();
   for (const int slot : plan_.of_bucket[bucket.index]) {
     Push(plan_.slots[slot], step);
@@ -73,12 +72,8 @@ absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
 
 absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
   RETURN_IF_ERROR(Wait());
-  if (next_bucket_ != static_cast<int>(plan_.of_bucket.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", step, " is finished after ",
-                                                   next_bucket_, " of ",
-                                                   plan_.of_bucket.size(), " buckets"));
-  }
-  next_bucket_ = 0;
+  RETURN_IF_ERROR(order_.CheckFinish(step));
+  order_.EndStep(step + 1);
   MutexLock lock(&mutex_);
   return StepReport{.next_step = step + 1, .bucket_done = done_};
 }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/device_span.h"
+#include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
@@ -72,10 +73,10 @@ class ParameterServerExchange final : public GradientExchange {
   const TimeSource* const time_;
   LinkCounters traffic_;
 
-  // The training thread's; set before the requests that use them start.
+  // The training thread's; spans are set before the requests that use them start.
+  ExchangeOrder order_;
   DeviceSpan parameters_;
   DeviceSpan gradients_;
-  int next_bucket_ = 0;  // Buckets launched in this step.
 
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);         // OK until the first error.
