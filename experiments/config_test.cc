@@ -49,9 +49,15 @@ TEST(LoadExperimentTest, FillsInDefaults) {
   EXPECT_EQ(experiment.buckets().first_cap_bytes(), 256 << 10);
   EXPECT_TRUE(experiment.arms(0).parameter_server().has_sync());
   EXPECT_EQ(experiment.training().seed(), 0);
+  EXPECT_EQ(experiment.training().seeds(), 1);
+  EXPECT_EQ(experiment.training().non_finite(), Training::STOP);
   EXPECT_TRUE(experiment.training().optimizer().schedule().has_constant());
   ASSERT_OK_AND_ASSIGN(const Experiment small, Load({"buckets.cap_bytes=4096"}));
   EXPECT_EQ(small.buckets().first_cap_bytes(), 4096);
+  ASSERT_OK_AND_ASSIGN(const Experiment own,
+                       Load({"arms[1].optimizer.adam.learning_rate=0.5"}));
+  EXPECT_FALSE(own.arms(0).has_optimizer());
+  EXPECT_EQ(own.arms(1).optimizer().adam().beta1(), 0.9f);
 }
 
 TEST(LoadExperimentTest, KeepsWhatIsSet) {
@@ -65,6 +71,9 @@ TEST(LoadExperimentTest, KeepsWhatIsSet) {
   EXPECT_EQ(experiment.buckets().first_cap_bytes(), 1024);
   EXPECT_EQ(experiment.training().length_case(), Training::kEpochs);
   EXPECT_EQ(experiment.arms(0).parameter_server().sync().order(), Sync::RANK);
+  ASSERT_OK_AND_ASSIGN(const Experiment bounded,
+                       Load({"arms[0].parameter_server.bounded.bound=0"}));
+  EXPECT_TRUE(bounded.arms(0).parameter_server().has_bounded());
 }
 
 TEST(LoadExperimentTest, MissingFile) {
@@ -223,6 +232,14 @@ TEST(LoadExperimentTest, Refuses) {
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
+      {{"training.seeds=0"}, "training.seeds: is 0; allowed: 1 to 1000"},
+      {{"training.seeds=1001"}, "training.seeds: is 1001; allowed: 1 to 1000"},
+      {{"training.seeds=2", "training.seed=18446744073709551615"},
+       "training.seed: is 18446744073709551615, and 2 seeds from there are more than "
+       "there are; allowed: at most 18446744073709551614"},
+      {{"training.non_finite=7"}, "training.non_finite: is 7; allowed: STOP, SKIP"},
+      {{"arms[1].optimizer.sgd.learning_rate=0"},
+       "arms[1].optimizer.sgd.learning_rate: is 0; allowed: a finite number above 0"},
       {{"liveness.stall_seconds=-1"},
        "liveness.stall_seconds: is -1; allowed: a finite number above 0"},
       {{"liveness.dead_seconds=nan"},
@@ -278,6 +295,13 @@ TEST(LoadExperimentTest, Accepts) {
            // Local arms neither need nor limit the number of workers.
            {"arms=[{name: 'local' local {}}]", "cluster={}"},
            {"arms[0].local={}", "inject.slow_worker=[{rank: 1 factor: 2}]"},
+           {"training.seeds=1000"},
+           {"training.seeds=1", "training.seed=18446744073709551615"},
+           {"training.non_finite=SKIP"},
+           {"arms[0].parameter_server.backup.spares=1"},
+           {"arms[0].parameter_server.async={}",
+            "arms[0].parameter_server.stale_updates={scale: ONE drop_above: 0}"},
+           {"arms[1].optimizer={adamw {learning_rate: 0.1} schedule {cosine {}}}"},
        }) {
     EXPECT_OK(Load(overrides)) << testing::PrintToString(overrides);
   }
@@ -287,10 +311,13 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
   ASSERT_OK_AND_ASSIGN(
       const Experiment experiment,
       Load({"training.optimizer.sgd.learning_rate=0.1", "training.target_accuracy=0.7",
-            "training.seed=18446744073709551615", "arms[1].cluster.workers=4",
+            "training.seed=18446744073709551613", "arms[1].cluster.workers=4",
             "inject.slow_worker=[{rank: 1 factor: 1.1}]",
             "training.optimizer.adam={learning_rate: 0.1 beta1: 0}",
             "training.optimizer.schedule={warmup_steps: 9 cosine {final_factor: 0.1}}",
+            "training.seeds=3", "arms[1].optimizer.adagrad.learning_rate=0.1",
+            "arms[0].parameter_server.bounded={}",
+            "arms[0].parameter_server.stale_updates={drop_above: 0}",
             "data.fashion_mnist.directory=/a \"b\""}));
   const std::string text = PrintExperiment(experiment);
   ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
@@ -317,6 +344,58 @@ TEST(ResolveArmTest, ClusterOfEachMode) {
   EXPECT_EQ(spec.job(), "test/b");
   EXPECT_EQ(spec.arm().name(), "b");
   EXPECT_TRUE(MessageDifferencer::Equals(spec.experiment(), experiment));
+}
+
+TEST(ResolveArmTest, TheArmsOptimizerReplacesTheExperiments) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"arms[1].optimizer.adam.learning_rate=0.25"}));
+  EXPECT_TRUE(ResolveArm(experiment, experiment.arms(0), 1000)
+                  ->experiment()
+                  .training()
+                  .optimizer()
+                  .has_sgd());
+  ASSERT_OK_AND_ASSIGN(const JobSpec spec,
+                       ResolveArm(experiment, experiment.arms(1), 1000));
+  EXPECT_TRUE(MessageDifferencer::Equals(spec.experiment().training().optimizer(),
+                                         experiment.arms(1).optimizer()));
+}
+
+TEST(ResolveArmTest, AnUpdateHasAsManyContributionsAsThePolicyPromises) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"cluster.workers=4",
+                             "arms=[{name: 'a' parameter_server {}},"
+                             "{name: 'b' parameter_server {backup {spares: 1}}},"
+                             "{name: 'c' parameter_server {async {}}},"
+                             "{name: 'd' ring {}}, {name: 'e' local {}}]"}));
+  std::vector<int> contributions;
+  for (const Arm& arm : experiment.arms()) {
+    contributions.push_back(
+        ResolveArm(experiment, arm, 1000)->contributions_per_update());
+  }
+  EXPECT_THAT(contributions, testing::ElementsAre(4, 3, 1, 4, 1));
+}
+
+TEST(RunsOfTest, OneForEachSeed) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"training.seed=7", "training.seeds=3"}));
+  ASSERT_OK_AND_ASSIGN(const JobSpec arm,
+                       ResolveArm(experiment, experiment.arms(1), 1000));
+  const std::vector<JobSpec> runs = RunsOf(arm);
+  ASSERT_EQ(runs.size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(runs[i].experiment().training().seed(), 7 + i);
+    EXPECT_EQ(runs[i].experiment().training().seeds(), 1);
+    EXPECT_EQ(runs[i].job(), absl::StrCat("test/ring/seed-", 7 + i));
+  }
+}
+
+TEST(RunsOfTest, ASingleSeedLeavesTheJobAsItIs) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load());
+  ASSERT_OK_AND_ASSIGN(const JobSpec arm,
+                       ResolveArm(experiment, experiment.arms(1), 1000));
+  const std::vector<JobSpec> runs = RunsOf(arm);
+  ASSERT_EQ(runs.size(), 1);
+  EXPECT_TRUE(MessageDifferencer::Equals(runs[0], arm));
 }
 
 TEST(ResolveArmTest, StepsAsGivenOrFromEpochs) {
@@ -352,6 +431,18 @@ TEST(ConfigsTest, FashionMnist) {
   EXPECT_TRUE(experiment.arms(0).has_parameter_server());
   EXPECT_TRUE(experiment.arms(1).has_ring());
   EXPECT_EQ(ResolveArm(experiment, experiment.arms(0), 60000)->steps(), 5 * 468);
+}
+
+TEST(ConfigsTest, Consistency) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       LoadExperiment("experiments/configs/consistency.textproto", {}));
+  std::vector<std::string> arms;
+  for (const Arm& arm : experiment.arms()) {
+    EXPECT_OK(ResolveArm(experiment, arm, 60000));
+    arms.push_back(arm.name());
+  }
+  EXPECT_THAT(arms, testing::ElementsAre("sync", "backup", "bounded_1", "bounded_4",
+                                         "async", "ring"));
 }
 
 }  // namespace

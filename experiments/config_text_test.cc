@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 constexpr char kTrainingFields[] =
     "steps, epochs, global_batch, optimizer, seed, evaluation_interval, "
-    "target_accuracy, digest_interval";
+    "target_accuracy, digest_interval, seeds, non_finite";
 
 auto IsError(const std::string& message) {
   return StatusIs(absl::StatusCode::kInvalidArgument, testing::Eq(message));
@@ -67,7 +67,7 @@ TEST(ReadTextTest, UnknownField) {
   EXPECT_THAT(Read("arms { name: 'a' ring {} }\n"
                    "arms { cluster { workers: 2 } mode: 1 }"),
               IsError("f.txt:2: arms[1].mode: no such field; allowed: name, "
-                      "parameter_server, ring, local, cluster"));
+                      "parameter_server, ring, local, cluster, optimizer"));
   EXPECT_THAT(Read("arms { ring { speed: 1 } }"),
               IsError("f.txt:1: arms[0].ring.speed: no such field; allowed: nothing"));
 }
