@@ -19,6 +19,7 @@ enum class ExitCode : int {
   kCheckFailed = 3,
   kRendezvousTimeout = 4,
   kPeerLost = 5,
+  kNotANumber = 6,
   kSkipped = 77,
 };
 
