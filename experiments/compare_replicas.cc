@@ -48,9 +48,12 @@ void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* 
         }
       }
       if (certificate.verdict != Verdict::kFail && compared > 0) {
-        certificate = {.verdict = Verdict::kPass,
-                       .why = absl::StrCat(certificate.why, ", and to arm ", name, " at ",
-                                           compared)};
+        certificate = {
+            .verdict = Verdict::kPass,
+            .why = absl::StrCat(certificate.why,
+                                certificate.verdict == Verdict::kPass ? ", and to arm "
+                                                                      : "; equal to arm ",
+                                name, " at ", compared)};
       }
       break;
     }

@@ -88,6 +88,7 @@ TEST_F(CompareReplicasTest, OneReplicaIsComparedWithOtherArms) {
   Add(LocalSpec(), {{0, 10}}, Verdict::kNotApplicable);
   Add(RingSpec(1), {{0, 10}}, Verdict::kNotApplicable);
   EXPECT_EQ(Compare(1).verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks; equal to arm local at 1");
   EXPECT_EQ(arms_[0].replica.verdict, Verdict::kNotApplicable);
 }
 

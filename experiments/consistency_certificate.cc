@@ -126,8 +126,8 @@ Certificate CertifyConsistency(const JobSpec& spec, const ArmRecords& records) {
   if (const Fault fault = checker.CheckStaleness(records)) {
     return {.verdict = Verdict::kFail, .why = *fault};
   }
-  std::string why = absl::StrCat("each of ", plan.slots.size(), " slots counted all ",
-                                 spec.workers() * spec.steps(), " contributions once");
+  std::string why = absl::StrCat("all ", spec.workers() * spec.steps(),
+                                 " contributions counted once in every slot");
   if (promise->staleness) absl::StrAppend(&why, ", staleness ", *promise->staleness);
   if (promise->clock_lag) {
     absl::StrAppend(&why, ", clock lag ", clock_lag, " of ", *promise->clock_lag);

@@ -52,7 +52,7 @@ TEST_F(ConsistencyCertificateTest, Sync) {
   Add({5, 5, 5}, 3);
   AddStaleness(0, 0, 10, 2);
   EXPECT_EQ(Certify(ServersSpec(kWorkers, 1, Sync::RANK)),
-            "each of 2 slots counted all 15 contributions once, staleness 0, clock lag 0 "
+            "all 15 contributions counted once in every slot, staleness 0, clock lag 0 "
             "of 0");
   AddStaleness(1, 1, 1);
   EXPECT_EQ(Certify(ServersSpec(kWorkers, 1, Sync::RANK)),
@@ -76,7 +76,7 @@ TEST_F(ConsistencyCertificateTest, ASlotThatCountedLessIsNamed) {
 TEST_F(ConsistencyCertificateTest, AContributionThatIsCountedTwiceIsFound) {
   Add({6, 5, 4}, 1);
   EXPECT_EQ(Certify(AsyncSpec(kWorkers)),
-            "each of 2 slots counted all 15 contributions once");
+            "all 15 contributions counted once in every slot");
   records_.slots[0].workers[1].steps = 4;
   EXPECT_EQ(Certify(AsyncSpec(kWorkers)),
             "FAIL: slot 0 counted 5 contributions of worker 1 to 4 steps");
@@ -109,10 +109,10 @@ TEST_F(ConsistencyCertificateTest, Backup) {
   }
   AddStaleness(0, 0, 13);
   EXPECT_EQ(Certify(BackupSpec(kWorkers, 1)),
-            "each of 2 slots counted all 15 contributions once, staleness 0");
+            "all 15 contributions counted once in every slot, staleness 0");
   // 7 versions; one of the first 4 may not lack a contribution.
   records_.slots[1].updates[1].first_version = 4;
-  EXPECT_EQ(Certify(BackupSpec(kWorkers, 1)).substr(0, 4), "each");
+  EXPECT_EQ(Certify(BackupSpec(kWorkers, 1)).substr(0, 3), "all");
   records_.slots[1].updates[1].first_version = 3;
   EXPECT_EQ(Certify(BackupSpec(kWorkers, 1)),
             "FAIL: slot 1 was at version 3 when 1 contributions were applied, and not 2");
@@ -136,7 +136,7 @@ TEST_F(ConsistencyCertificateTest, OnlySomeModesMayDrop) {
   JobSpec spec = AsyncSpec(kWorkers);
   spec.mutable_arm()->mutable_parameter_server()->mutable_stale_updates()->set_drop_above(
       3);
-  EXPECT_EQ(Certify(spec), "each of 2 slots counted all 15 contributions once");
+  EXPECT_EQ(Certify(spec), "all 15 contributions counted once in every slot");
 }
 
 TEST_F(ConsistencyCertificateTest, TheBoundIsOnTheClockLag) {
@@ -144,7 +144,7 @@ TEST_F(ConsistencyCertificateTest, TheBoundIsOnTheClockLag) {
   AddStaleness(0, 7, 30);
   records_.slots[1].workers[2].clock_lag_max = 2;
   EXPECT_EQ(Certify(BoundedSpec(kWorkers, 2)),
-            "each of 2 slots counted all 15 contributions once, clock lag 2 of 2");
+            "all 15 contributions counted once in every slot, clock lag 2 of 2");
   EXPECT_EQ(Certify(BoundedSpec(kWorkers, 1)),
             "FAIL: slot 1 let worker 2 be 2 steps ahead of the slowest, more than 1");
 }
@@ -158,7 +158,7 @@ TEST_F(ConsistencyCertificateTest, FixedDelayIsTheSameForEveryContribution) {
   AddStaleness(1, 4, 10);
   const JobSpec spec = FixedDelaySpec(kWorkers, 4);
   EXPECT_EQ(Certify(spec),
-            "each of 2 slots counted all 15 contributions once, staleness 4");
+            "all 15 contributions counted once in every slot, staleness 4");
   AddStaleness(1, 3, 2, 1);
   EXPECT_EQ(Certify(spec),
             "FAIL: worker 1 has contributions of staleness 3, promised is 4");
