@@ -243,13 +243,17 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   }
   if (!records.steps.empty()) {
     for (const StepRecord& step : records.steps[0]) {
-      if (!step.has_parameter_digest()) continue;
-      result.digests[step.step()] = step.parameter_digest();
-      result.parameter_digest = step.parameter_digest();
+      if (step.has_parameter_digest()) {
+        result.digests[step.step()] = step.parameter_digest();
+      }
     }
   }
-  if (spec.arm().has_parameter_server() && !records.evaluations.empty()) {
-    result.parameter_digest = records.evaluations.back().digest();
+  if (spec.arm().has_parameter_server()) {
+    if (!records.evaluations.empty()) {
+      result.parameter_digest = records.evaluations.back().digest();
+    }
+  } else if (!result.digests.empty()) {
+    result.parameter_digest = result.digests.rbegin()->second;
   }
   const int64_t slots = static_cast<int64_t>(PlanJob(spec).slots.slots.size());
   result.contributions = SummarizeContributions(records, spec.workers(), slots);

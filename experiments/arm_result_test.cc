@@ -332,6 +332,7 @@ TEST_F(ArmResultTest, NoDigestWhereNothingWasChecked) {
 // the arm has come to.
 TEST_F(ArmResultTest, WithServersTheDigestIsOfTheLastEvaluation) {
   AddStep(0).set_parameter_digest(22);
+  EXPECT_EQ(Result(AsyncSpec(1)).parameter_digest, std::nullopt);
   AddEvaluation(1, 0.1);
   AddEvaluation(2, 0.2);
   records_.evaluations[0].set_digest(33);

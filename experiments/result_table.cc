@@ -21,12 +21,13 @@ using Format = std::function<std::string(double)>;
 // More workers than this have no row each.
 constexpr size_t kMostListed = 8;
 
-// A median, with its range where there are several runs.
-std::string WithRange(const ArmRuns& arm, const Spread& spread, const Format& format) {
+// A median, with its range where there is one.
+std::string WithRange(const Spread& spread, const Format& format) {
   if (std::isnan(spread.median)) return "-";
   const std::string median = format(spread.median);
-  if (arm.runs.size() == 1) return median;
-  return absl::StrCat(median, " (", format(spread.min), " to ", format(spread.max), ")");
+  const std::string min = format(spread.min);
+  const std::string max = format(spread.max);
+  return min == max ? median : absl::StrCat(median, " (", min, " to ", max, ")");
 }
 
 std::string Percent(double share) { return absl::StrFormat("%.2f %%", 100 * share); }
@@ -137,7 +138,7 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
     });
   }
   row("samples/s", [](const ArmRuns& arm) {
-    return WithRange(arm, arm.SamplesPerSecond(), [](double value) {
+    return WithRange(arm.SamplesPerSecond(), [](double value) {
       return WithThousands(static_cast<int64_t>(value));
     });
   });
@@ -160,16 +161,16 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
   share("recording cost: processor",
         [](const ArmResult& run) { return run.recording.processor_share; });
   row("final training loss", [](const ArmRuns& arm) {
-    return WithRange(arm, arm.FinalLoss(), [](double loss) {
+    return WithRange(arm.FinalLoss(), [](double loss) {
       return std::isfinite(loss) ? absl::StrFormat("%.4f", loss) : "not finite";
     });
   });
   row("test accuracy",
-      [](const ArmRuns& arm) { return WithRange(arm, arm.Accuracy(), Percent); });
+      [](const ArmRuns& arm) { return WithRange(arm.Accuracy(), Percent); });
   const double target = experiment.training().target_accuracy();
   if (target > 0) {
     row(absl::StrFormat("seconds to %.4g %%", 100 * target), [](const ArmRuns& arm) {
-      return WithRange(arm, arm.TimeToTargetSeconds(), [](double seconds) {
+      return WithRange(arm.TimeToTargetSeconds(), [](double seconds) {
         return std::isfinite(seconds) ? absl::StrFormat("%.2f", seconds) : "never";
       });
     });
@@ -233,24 +234,40 @@ std::string TrafficTable(const std::vector<ArmRuns>& arms) {
                      rows);
 }
 
+// What one certificate says of all runs: the first failure, else in how many it passes.
+std::string CertificateLine(const char* what, const ArmRuns& arm,
+                            const Certificate ArmResult::*certificate) {
+  const auto first = [&](Verdict verdict) {
+    return std::find_if(arm.runs.begin(), arm.runs.end(), [&](const ArmResult& run) {
+      return (run.*certificate).verdict == verdict;
+    });
+  };
+  std::string title = arm.first().name;
+  auto run = first(Verdict::kFail);
+  if (run != arm.runs.end()) {
+    if (arm.runs.size() > 1) absl::StrAppend(&title, ", seed ", run->seed);
+  } else if (run = first(Verdict::kPass); run != arm.runs.end()) {
+    const auto passes =
+        std::count_if(arm.runs.begin(), arm.runs.end(), [&](const ArmResult& other) {
+          return (other.*certificate).verdict == Verdict::kPass;
+        });
+    if (arm.runs.size() > 1) {
+      absl::StrAppend(&title, ", ", passes, " of ", arm.runs.size(), " seeds");
+    }
+  } else {
+    run = arm.runs.begin();
+  }
+  const std::string verdict =
+      absl::StrCat(what, " ", ToString(((*run).*certificate).verdict));
+  return absl::StrFormat("  %-26s  %s: %s\n", verdict, title, ((*run).*certificate).why);
+}
+
 std::string CertificateLines(const std::vector<ArmRuns>& arms) {
   std::string lines = "  certificates\n";
   for (const ArmRuns& arm : arms) {
-    const auto add = [&](const char* what, const Certificate ArmResult::*certificate) {
-      const auto failed =
-          std::find_if(arm.runs.begin(), arm.runs.end(), [&](const ArmResult& run) {
-            return (run.*certificate).verdict == Verdict::kFail;
-          });
-      const ArmResult& run = failed == arm.runs.end() ? arm.first() : *failed;
-      const std::string verdict =
-          absl::StrCat(what, " ", ToString((run.*certificate).verdict));
-      absl::StrAppendFormat(&lines, "  %-26s  %s%s: %s\n", verdict, run.name,
-                            arm.runs.size() > 1 ? absl::StrCat(", seed ", run.seed) : "",
-                            (run.*certificate).why);
-    };
-    add("replica", &ArmResult::replica);
-    add("traffic", &ArmResult::traffic);
-    add("consistency", &ArmResult::consistency);
+    absl::StrAppend(&lines, CertificateLine("replica", arm, &ArmResult::replica),
+                    CertificateLine("traffic", arm, &ArmResult::traffic),
+                    CertificateLine("consistency", arm, &ArmResult::consistency));
   }
   return lines;
 }
