@@ -1,5 +1,6 @@
 #include "common/arithmetic.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/vectorize.h"
@@ -27,6 +28,32 @@ void Scale(float* values, float factor, int64_t count) {
   for (int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
+// Values of which all exponent bits are set, and no others, are not finite. Their bits
+// are compared as integers, so that the loop has no branch and no floating-point mode
+// matters.
+constexpr uint32_t kExponentBits = 0x7f800000;
+
+bool IsFinite(const float& value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return (bits & kExponentBits) != kExponentBits;
+}
+
+PSRING_VECTORIZED
+bool AllFinite(const float* values, int64_t count) {
+  uint32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    found |= (bits & kExponentBits) == kExponentBits ? 1 : 0;
+  }
+  return found == 0;
+}
+
+// Looked through in one go; far less than a cache holds, so that a block with a find in it
+// is looked through again for free.
+constexpr size_t kScanBlock = 4096;
+
 }  // namespace
 
 void AddInPlace(std::span<float> sum, std::span<const float> addend) {
@@ -39,6 +66,15 @@ void AddBytesInPlace(std::span<float> sum, std::span<const std::byte> addend) {
 
 void ScaleInPlace(std::span<float> values, float factor) {
   Scale(values.data(), factor, static_cast<int64_t>(values.size()));
+}
+
+std::optional<int64_t> FirstNonFinite(std::span<const float> values) {
+  for (size_t begin = 0; begin < values.size(); begin += kScanBlock) {
+    const auto block = values.subspan(begin, std::min(kScanBlock, values.size() - begin));
+    if (AllFinite(block.data(), static_cast<int64_t>(block.size()))) continue;
+    return std::find_if_not(block.begin(), block.end(), IsFinite) - values.begin();
+  }
+  return std::nullopt;
 }
 
 }  // namespace psring
