@@ -72,15 +72,22 @@ class GrpcParameterChannel final : public ParameterChannel {
     Start(ChannelRequest::Initialize(slot, parameters, std::move(done)));
   }
 
-  void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
-            Done done) override {
-    Start(ChannelRequest::Push(slot, step, gradient, std::move(done)));
+  void Push(const Slot& slot, int64_t step, int64_t version,
+            std::span<const float> gradient, Done done) override {
+    Start(ChannelRequest::Push(slot, step, version, gradient, std::move(done)));
   }
 
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
     Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
   }
+
+  void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
+                SnapshotDone done) override {
+    Start(ChannelRequest::Snapshot(slot, step, parameters, std::move(done)));
+  }
+
+  void Leave(Done done) override { Start(ChannelRequest::Leave(std::move(done))); }
 
   void Abort(const absl::Status& reason) override {
     CHECK(!reason.ok());
@@ -287,8 +294,8 @@ class GrpcParameterChannel final : public ParameterChannel {
           absl::StrCat("it answers request ", answer.id(), ", which is not in flight")));
       return;
     }
-    request->TakeAnswer(answer, payload->floats, server_);
-    if (pins_->Holds(answer.id())) {
+    request->TakeAnswer(std::move(answer), payload->floats, server_);
+    if (pins_->Holds(request->header.id())) {
       unreleased_.push_back(std::move(request));
     } else {
       request->Finish();

@@ -73,8 +73,7 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
     optimizers_[bucket.index].Apply(*constants, 0, parameters_.Slice(bucket.range).host(),
                                     gradient);
   }
-  return StepReport{
-      .next_step = step + 1, .optimizer = time_->Elapsed() - start, .bucket_done = done_};
+  return StepReport{.optimizer = time_->Elapsed() - start, .bucket_done = done_};
 }
 
 void LocalExchange::Abort(absl::Status reason) {
