@@ -28,6 +28,14 @@ void Scale(float* values, float factor, int64_t count) {
   for (int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
+PSRING_VECTORIZED
+void Compensate(float* __restrict gradient, float lambda, const float* __restrict now,
+                const float* __restrict read, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    gradient[i] += lambda * gradient[i] * gradient[i] * (now[i] - read[i]);
+  }
+}
+
 // Values of which all exponent bits are set, and no others, are not finite. Their bits
 // are compared as integers, so that the loop has no branch and no floating-point mode
 // matters.
@@ -66,6 +74,12 @@ void AddBytesInPlace(std::span<float> sum, std::span<const std::byte> addend) {
 
 void ScaleInPlace(std::span<float> values, float factor) {
   Scale(values.data(), factor, static_cast<int64_t>(values.size()));
+}
+
+void CompensateDelay(std::span<float> gradient, float lambda, std::span<const float> now,
+                     std::span<const float> read) {
+  Compensate(gradient.data(), lambda, now.data(), read.data(),
+             static_cast<int64_t>(gradient.size()));
 }
 
 std::optional<int64_t> FirstNonFinite(std::span<const float> values) {

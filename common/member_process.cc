@@ -12,6 +12,7 @@
 #include "common/coordinator.h"
 #include "common/errors.h"
 #include "common/fetched_step_constants.h"
+#include "common/job_plan.h"
 #include "common/mutex.h"
 #include "glog/logging.h"
 #include "grpc/grpc.h"
@@ -79,8 +80,8 @@ std::string HostPort(const std::string& host, int port) {
 
 std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client) {
   return std::make_shared<FetchedStepConstants>(
-      client.spec().steps(), [&client](int64_t first_step, int64_t count) {
-        return client.GetSchedule(first_step, count);
+      MostUpdates(client.spec()), [&client](int64_t first_update, int64_t count) {
+        return client.GetSchedule(first_update, count);
       });
 }
 

@@ -23,6 +23,11 @@ float BaseLearningRate(const Optimizer& settings);
 // Sources: Goyal et al., 2017 (warm-up); Loshchilov and Hutter, 2017 (cosine).
 StepConstants StepConstantsAt(const Optimizer& settings, int64_t steps, double position,
                               int64_t updates);
+// Where an update is everybody's mean, and so a step.
+inline StepConstants StepConstantsAt(const Optimizer& settings, int64_t steps,
+                                     int64_t step) {
+  return StepConstantsAt(settings, steps, static_cast<double>(step), step);
+}
 
 }  // namespace psring
 

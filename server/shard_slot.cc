@@ -176,15 +176,13 @@ absl::Status ShardSlot::TakeLocked(HeldPush held, const StepConstants& constants
 }
 
 std::optional<ShardSlot::HeldPush> ShardSlot::NextDueLocked() {
-  const auto due = std::find_if(
-      waiting_.begin(), waiting_.end(), [this](const HeldPush& held) {
-        mutex_.AssertHeld();
-        return policy_->OnPush(held.push, clocks_, version_) != PushAction::kWait;
-      });
-  if (due == waiting_.end()) return std::nullopt;
-  std::optional<HeldPush> next = std::move(*due);
-  waiting_.erase(due);
-  return next;
+  for (auto held = waiting_.begin(); held != waiting_.end(); ++held) {
+    if (policy_->OnPush(held->push, clocks_, version_) == PushAction::kWait) continue;
+    std::optional<HeldPush> next = std::move(*held);
+    waiting_.erase(held);
+    return next;
+  }
+  return std::nullopt;
 }
 
 // The mean goes from the sum straight into the optimizer, one cached block after the
