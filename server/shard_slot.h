@@ -55,6 +55,7 @@ class ShardSlot {
   struct HeldPush {
     PushInfo push;
     Contribution contribution;
+    SlotVersion read;  // That it was computed from; kept for delay compensation only.
   };
   struct ParkedPull {
     int64_t id = 0;
@@ -72,8 +73,8 @@ class ShardSlot {
   // Why the push cannot be counted; OK where it can, or has been.
   absl::Status CheckPushLocked(const PushInfo& push) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Does what the policy says to a push; `held` is empty afterwards. The constants are the
-  // next update's.
+  // Does what the policy says to a push; `held` is empty afterwards. The constants are
+  // the next update's.
   absl::Status TakeLocked(HeldPush held, const StepConstants& constants)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A waiting push whose turn it is.
@@ -122,7 +123,7 @@ class ShardSlot {
   SliceOptimizer optimizer_ ABSL_GUARDED_BY(mutex_);
   // Of the open round, or the one push that is being applied; by rank.
   std::vector<std::optional<HeldPush>> round_ ABSL_GUARDED_BY(mutex_);
-  std::vector<HeldPush> waiting_ ABSL_GUARDED_BY(mutex_);  // For their turn.
+  std::vector<HeldPush> waiting_ ABSL_GUARDED_BY(mutex_);   // For their turn.
   std::vector<ParkedPull> parked_ ABSL_GUARDED_BY(mutex_);  // In order of arrival.
   int64_t last_pull_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // The versions before the current one that the policy may still ask for.
