@@ -58,10 +58,6 @@ bool AllFinite(const float* values, int64_t count) {
   return found == 0;
 }
 
-// Looked through in one go; far less than a cache holds, so that a block with a find in it
-// is looked through again for free.
-constexpr size_t kScanBlock = 4096;
-
 }  // namespace
 
 void AddInPlace(std::span<float> sum, std::span<const float> addend) {
@@ -82,7 +78,10 @@ void CompensateDelay(std::span<float> gradient, float lambda, std::span<const fl
              static_cast<int64_t>(gradient.size()));
 }
 
+// Blocks are far smaller than a cache, so that one with a find in it is looked through
+// again for free.
 std::optional<int64_t> FirstNonFinite(std::span<const float> values) {
+  constexpr size_t kScanBlock = 4096;
   for (size_t begin = 0; begin < values.size(); begin += kScanBlock) {
     const auto block = values.subspan(begin, std::min(kScanBlock, values.size() - begin));
     if (AllFinite(block.data(), static_cast<int64_t>(block.size()))) continue;

@@ -184,7 +184,8 @@ class ParameterServerHost::Impl {
     if (shutting_down_) return ShuttingDown();
     if (fence_.Admit(stream.rank(), stream.incarnation())) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrFormat(
-        "rank %d, incarnation %016x, comes again, but another process (incarnation %016x) "
+        "rank %d, incarnation %016x, comes again, but another process (incarnation "
+        "%016x) "
         "has taken its place",
         stream.rank(), stream.incarnation(), fence_.current(stream.rank()).value_or(0)));
   }

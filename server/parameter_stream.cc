@@ -141,14 +141,12 @@ absl::Status ParameterStream::Handle() {
                                    ", which is for worker 0 to do")));
       break;
     case ParameterRequest::PUSH:
-      AnswerDone(
-          request.id(),
-          shard_.Push({.rank = rank(),
-                       .step = request.step(),
-                       .slot = request.slot(),
-                       .version = request.version()},
-                      {.gradient = std::move(payload.floats),
-                       .owner = std::move(payload.owner)}));
+      AnswerDone(request.id(), shard_.Push({.rank = rank(),
+                                            .step = request.step(),
+                                            .slot = request.slot(),
+                                            .version = request.version()},
+                                           {.gradient = std::move(payload.floats),
+                                            .owner = std::move(payload.owner)}));
       break;
     case ParameterRequest::PULL:
       Pull(request);
