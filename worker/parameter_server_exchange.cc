@@ -112,8 +112,8 @@ ParameterServerExchange::ReadSnapshot(int64_t step, std::span<float> parameters)
     BeginRequest();
     ChannelOf(slot).Snapshot(
         slot, step, parameters.subspan(slot.range.begin, slot.range.count),
-        [this, &slot, &taken = slots[slot.index]](
-            const absl::StatusOr<SnapshotInfo>& snapshot) {
+        [this, &slot,
+         &taken = slots[slot.index]](const absl::StatusOr<SnapshotInfo>& snapshot) {
           if (snapshot.ok()) {
             traffic_.CountIn(TrafficKind::kSnapshot, Bytes(slot));
             taken = *snapshot;
@@ -150,8 +150,7 @@ void ParameterServerExchange::Initialize(const Slot& slot) {
 
 void ParameterServerExchange::Push(const Slot& slot, const Pulled& from) {
   BeginRequest();
-  ChannelOf(slot).Push(slot, from.step, from.version,
-                       gradients_.Slice(slot.range).host(),
+  ChannelOf(slot).Push(slot, from.step, from.version, gradients_.Slice(slot.range).host(),
                        [this, &slot](const absl::Status& status) {
                          if (status.ok())
                            traffic_.CountOut(TrafficKind::kStep, Bytes(slot));

@@ -113,10 +113,10 @@ class ParameterServerExchange final : public GradientExchange {
   };
 
   mutable Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);           // OK until the first error.
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);            // OK until the first error.
   std::vector<SlotState> slots_ ABSL_GUARDED_BY(mutex_);  // By slot.
-  Arrival last_ ABSL_GUARDED_BY(mutex_);                 // Of all answered pulls.
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;        // So slot 0's answer said.
+  Arrival last_ ABSL_GUARDED_BY(mutex_);                  // Of all answered pulls.
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // So slot 0's answer said.
   int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   // By bucket: when the last of its slots to come so far was here.
   std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);
