@@ -70,6 +70,13 @@ TEST(FirstNonFiniteTest, FindsEachKindAtEveryPlaceAndNothingElse) {
   EXPECT_EQ(FirstNonFinite(values), 4099) << "not the first";
 }
 
+TEST(CompensateDelayTest, AddsLambdaTimesTheSquareTimesTheDistance) {
+  std::vector<float> gradient = {2, -4, 3};
+  CompensateDelay(gradient, 0.5f, std::vector<float>{1, 1, 7},
+                  std::vector<float>{-1, 3, 7});
+  EXPECT_EQ(gradient, (std::vector<float>{2 + 0.5f * 4 * 2, -4 + 0.5f * 16 * -2, 3}));
+}
+
 TEST(DigestTest, PartsAddUpToTheWhole) {
   const std::vector<float> values = Values(1000, 3);
   const std::span<const float> all = values;

@@ -203,8 +203,8 @@ absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
       "\" for ", NamesLocked([&](const Key& key) { return entered.contains(key); })));
 }
 
-absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(
-    int64_t first_update, int64_t count) const {
+absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(int64_t first_update,
+                                                                    int64_t count) const {
   if (absl::Status status = aborts_.reason(); !status.ok()) return status;
   const int64_t most = MostUpdates(spec_);
   if (first_update < 0 || first_update >= most || count < 1 ||

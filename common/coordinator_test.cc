@@ -267,9 +267,9 @@ TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
   EXPECT_EQ(one, std::vector<StepConstants>{StepConstantsAt(optimizer, 10, 0)});
   for (const auto& [first_update, count] : std::vector<std::pair<int64_t, int64_t>>{
            {-1, 1}, {10, 1}, {0, 0}, {0, -1}, {0, kMostScheduleUpdates + 1}}) {
-    EXPECT_THAT(
-        coordinator.GetSchedule(first_update, count),
-        StatusIs(StatusCode::kInvalidArgument, HasSubstr("the job has at most 10 updates")));
+    EXPECT_THAT(coordinator.GetSchedule(first_update, count),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("the job has at most 10 updates")));
   }
   coordinator.Abort(PeerLostError("over"));
   EXPECT_THAT(coordinator.GetSchedule(0, 1),

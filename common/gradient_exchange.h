@@ -48,7 +48,8 @@ struct ExchangeTraffic {
 };
 
 // One training thread calls Bind, Launch and Finish; any thread calls Abort and
-// traffic. After an error other than from a wrong argument, every later call returns it.
+// traffic. A call that does not fit is refused and changes nothing
+// (common/exchange_order.h); after any other error every later call returns it.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;

@@ -61,8 +61,8 @@ float BaseLearningRate(const Optimizer& settings) {
 StepConstants StepConstantsAt(const Optimizer& settings, int64_t steps, double position,
                               int64_t updates) {
   CHECK(position >= 0 && updates >= 0);
-  const double learning_rate =
-      BaseLearningRate(settings) * LearningRateFactor(settings.schedule(), steps, position);
+  const double learning_rate = BaseLearningRate(settings) *
+                               LearningRateFactor(settings.schedule(), steps, position);
   StepConstants constants = {.learning_rate = static_cast<float>(learning_rate)};
   if (settings.has_adam() || settings.has_adamw()) {
     const Adam& adam = settings.has_adam() ? settings.adam() : settings.adamw();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "experiments/arm_result_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -23,44 +24,13 @@ Experiment WithTarget(double target) {
   return experiment;
 }
 
+// The second arm has only what every arm has.
 std::vector<ArmResult> TwoArms() {
-  ArmResult servers;
-  servers.name = "servers";
-  servers.steps = 1024;
-  servers.workers = 2;
-  servers.servers = 1;
-  servers.samples_per_second = 12345.6;
-  servers.step_ms = {.p50 = 1.5,
-                     .p99 = 9,
-                     .mean = 2.1,
-                     .data = 0.1,
-                     .forward = 0.2,
-                     .backward = 0.3,
-                     .exposed = 0.4,
-                     .optimizer = 0.5,
-                     .unaccounted = 0.6};
-  servers.final_loss = 0.12345;
-  servers.evaluations = {
-      {.step = 512, .seconds = 1, .bytes = 1, .loss = 1, .accuracy = 0.5},
-      {.step = 1024, .seconds = 2, .bytes = 2, .loss = 1, .accuracy = 0.87654}};
-  servers.time_to_target_seconds = 2;
-  servers.endpoints = {{.name = "worker 0",
-                        .role = "worker",
-                        .payload_out = 4 << 20,
-                        .payload_in = 2 << 20,
-                        .formula_out = 4 << 20,
-                        .formula_in = 3 << 20,
-                        .initial_out = 0,
-                        .initial_in = 0}};
-  servers.parameter_digest = 0xabc;
-  servers.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};
-  servers.traffic = {.verdict = Verdict::kFail, .why = "worker 0 received too little"};
-
   ArmResult local;
   local.name = "local";
   local.steps = 10;
   local.workers = 1;
-  return {servers, local};
+  return {FullArmResult(), local};
 }
 
 // Lines with the blanks between columns made one.
@@ -100,7 +70,7 @@ TEST(ResultTableTest, TrafficBesideItsFormulaAndPerStep) {
       LinesOf(WithTarget(0)),
       AllOf(Contains("payload bytes, all steps sent formula received formula KiB/step "
                      "out KiB/step in"),
-            Contains("servers / worker 0 4,194,304 4,194,304 2,097,152 3,145,728 4.0 "
+            Contains("servers / worker 0 4,194,304 5,242,880 2,097,152 3,145,728 4.0 "
                      "2.0")));
 }
 

@@ -212,11 +212,12 @@ absl::Status RingAllReduce::Run(const Operation& operation) {
     ++sequence_;
     return status;
   }
+  // Whose error it is, whoever carries it to others says in front of it.
   failure_ = Annotate(
-      status, absl::StrCat("worker ", rank_, ", ", Describe(operation.header), ", hop ",
-                           flow.in.hop(), " of ", operation.received_hops, ", received ",
-                           flow.received, " of ", operation.payload.in, " and sent ",
-                           flow.sent, " of ", operation.payload.out, " bytes"));
+      status, absl::StrCat(Describe(operation.header), ", hop ", flow.in.hop(), " of ",
+                           operation.received_hops, ", received ", flow.received, " of ",
+                           operation.payload.in, " and sent ", flow.sent, " of ",
+                           operation.payload.out, " bytes"));
   transport_->Abort(failure_);
   return failure_;
 }

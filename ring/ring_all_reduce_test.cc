@@ -24,6 +24,8 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 // One rank's part of a ring.
 struct Member {
@@ -321,11 +323,12 @@ TEST_P(RingAllReduceTest, NobodyHangs) {
           EXPECT_THAT(statuses[rank],
                       StatusIs(absl::StatusCode::kInternal, HasSubstr("as planned")));
         } else {
-          EXPECT_THAT(statuses[rank],
-                      StatusIs(absl::StatusCode::kUnavailable,
-                               AllOf(HasSubstr(absl::StrCat("worker ", rank, ", sum")),
-                                     HasSubstr("bucket 3 (1009 floats) at step 1"),
-                                     HasSubstr("neighbour worker "))));
+          EXPECT_THAT(
+              statuses[rank],
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(StartsWith("sum of bucket 3 (1009 floats) at step 1"),
+                             HasSubstr("neighbour worker "),
+                             Not(HasSubstr(absl::StrCat("worker ", rank))))));
           EXPECT_EQ(ExitCodeOf(statuses[rank]), ExitCode::kPeerLost);
           survivors.push_back(statuses[rank]);
         }

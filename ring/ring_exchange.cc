@@ -1,5 +1,6 @@
 #include "ring/ring_exchange.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
       time_(time),
       transport_(std::move(transport)),
       all_reduce_(rank, ranks, transport_.get(), &counters_, options),
+      order_(RangesOf(plan_)),
       done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
     optimizers_.emplace_back(optimizer, bucket.range.count);
@@ -33,14 +35,7 @@ RingExchange::~RingExchange() {
 
 absl::Status RingExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
   RETURN_IF_ERROR(status());
-  if (thread_.joinable()) return absl::FailedPreconditionError("bound twice");
-  int64_t planned = 0;
-  for (const Bucket& bucket : plan_.buckets) planned += bucket.range.count;
-  if (parameters.count != planned || gradients.count != planned) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the buckets cover ", planned, " elements, and there are ", parameters.count,
-        " parameters and ", gradients.count, " gradients"));
-  }
+  RETURN_IF_ERROR(order_.Bind(parameters, gradients));
   parameters_ = parameters;
   gradients_ = gradients;
   if (const absl::Status sent = all_reduce_.Broadcast(parameters); !sent.ok()) {
@@ -54,19 +49,7 @@ absl::Status RingExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
 absl::Status RingExchange::Launch(int64_t step, const Bucket& bucket,
                                   const ReadyEvent& ready) {
   RETURN_IF_ERROR(status());
-  RETURN_IF_ERROR(CheckStep(step));
-  if (launched_ == plan_.buckets.size() ||
-      bucket.index != plan_.buckets[launched_].index) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("bucket ", bucket.index, " was launched at step ", step, " after ",
-                     launched_, " of ", plan_.buckets.size(), " buckets"));
-  }
-  if (bucket.range != plan_.buckets[launched_].range) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bucket ", bucket.index, " is not the plan's"));
-  }
-  step_ = step;
-  ++launched_;
+  RETURN_IF_ERROR(order_.Launch(step, bucket));
   MutexLock lock(&mutex_);
   queue_.push_back({.step = step, .bucket = bucket, .ready = ready});
   changed_.NotifyAll();
@@ -75,12 +58,7 @@ absl::Status RingExchange::Launch(int64_t step, const Bucket& bucket,
 
 absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
   RETURN_IF_ERROR(AwaitSummed(0));
-  RETURN_IF_ERROR(CheckStep(step));
-  if (launched_ != plan_.buckets.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("step ", step, " is to be finished after ", launched_, " of ",
-                     plan_.buckets.size(), " buckets were launched"));
-  }
+  RETURN_IF_ERROR(order_.CheckFinish(step));
   const absl::StatusOr<StepConstants> constants = constants_->At(step);
   if (!constants.ok()) {
     Abort(constants.status());
@@ -96,8 +74,7 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
     optimizers_[i].Apply(*constants, 0, parameters_.Slice(range).host(), gradient);
     report.optimizer += time_->Elapsed() - start;
   }
-  step_ = step + 1;
-  launched_ = 0;
+  order_.EndStep(step + 1);
   MutexLock lock(&mutex_);
   summed_ = 0;
   report.bucket_done = done_;
@@ -157,15 +134,6 @@ std::string RingExchange::Awaited() const {
   if (awaited_ < 0 || transport_ == nullptr) return "";
   return absl::StrCat("bucket ", awaited_, " of ", transport_->left(), " and ",
                       transport_->right());
-}
-
-absl::Status RingExchange::CheckStep(int64_t step) const {
-  if (!thread_.joinable()) return absl::FailedPreconditionError("not bound yet");
-  if (step_.has_value() && step != *step_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("step ", step, " came where ", *step_, " was due"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status RingExchange::status() const {

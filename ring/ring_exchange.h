@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/device_span.h"
+#include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
@@ -31,10 +31,9 @@ namespace psring {
 // sum once by MeanFactor(ranks) and applies the optimizer to the bucket's slice, while
 // later buckets are still on their way. With one rank the sum is the gradient itself.
 //
-// Threading and errors as in common/gradient_exchange.h; a call out of order or with
-// spans or a bucket that do not fit the plan is kFailedPrecondition or kInvalidArgument
-// and changes nothing. Once Finish has returned, unless so refused, the buffers are the
-// caller's again. Destroying it aborts the transport and joins the thread.
+// Threading and errors as in common/gradient_exchange.h. Once Finish has returned, unless
+// it was refused, the buffers are the caller's again. Destroying it aborts the transport
+// and joins the thread.
 class RingExchange final : public GradientExchange {
  public:
   // `constants` are the optimizer's, the same on every rank. `transport` is this rank's
@@ -65,7 +64,6 @@ class RingExchange final : public GradientExchange {
   // Blocks until so many buckets of the current step have been summed; after an error
   // until nothing touches the gradients any more.
   absl::Status AwaitSummed(size_t buckets) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status CheckStep(int64_t step) const;
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const BucketPlan plan_;
@@ -79,11 +77,10 @@ class RingExchange final : public GradientExchange {
   RingAllReduce all_reduce_;
 
   // Only the training thread; the spans are set before the communication thread starts.
+  ExchangeOrder order_;
   DeviceSpan parameters_;
   DeviceSpan gradients_;
   std::vector<SliceOptimizer> optimizers_;  // By bucket.
-  std::optional<int64_t> step_;             // Whose buckets are launched, once known.
-  size_t launched_ = 0;                     // Buckets of this step.
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -43,8 +43,9 @@ struct ConsistencyPromise {
   bool rounds = false;
   // In one update, while no worker has left.
   int contributions_per_update = 1;
-  // Every worker makes the same number of steps, and before each all of them have the
-  // same parameters.
+  // Every worker makes the same number of steps.
+  bool even = false;
+  // And before each step all of them have the same parameters.
   bool lockstep = false;
   // Contributions may be dropped.
   bool drops = false;

@@ -17,15 +17,20 @@ namespace psring {
 // A pure value; not thread-safe.
 class ContributionBudget {
  public:
-  ContributionBudget(int workers, int64_t contributions)
-      : left_(contributions), allowed_(workers) {}
+  // workers * steps contributions; `even`: `steps` of each worker.
+  ContributionBudget(int workers, int64_t steps, bool even)
+      : left_(workers * steps),
+        most_(even ? steps : left_),
+        begun_(workers),
+        allowed_(workers) {}
 
   // Whether the rank may begin a contribution. Asked again before it has pushed, it is
   // the same one.
   bool Allow(int rank) {
     if (allowed_[rank]) return true;
-    if (left_ == 0) return false;
+    if (left_ == 0 || begun_[rank] == most_) return false;
     --left_;
+    ++begun_[rank];
     allowed_[rank] = true;
     return true;
   }
@@ -35,7 +40,9 @@ class ContributionBudget {
 
  private:
   int64_t left_;
-  std::vector<bool> allowed_;  // By rank: allowed, and not pushed yet.
+  const int64_t most_;          // Of one worker.
+  std::vector<int64_t> begun_;  // By rank.
+  std::vector<bool> allowed_;   // By rank: allowed, and not pushed yet.
 };
 
 }  // namespace psring

@@ -99,8 +99,7 @@ class ParameterServerHost::Impl {
     }
     for (const auto& stream : streams) stream->End(ShuttingDown());
     streams.clear();
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      absl::ToChronoMicroseconds(std::min(grace, kLongest)));
+    server_->Shutdown(SystemDeadline(grace));
     {
       // The calls are over, but not all of their events have been taken from the queue,
       // and until then a stream may still start an operation.
@@ -111,8 +110,6 @@ class ParameterServerHost::Impl {
   }
 
  private:
-  static constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-
   // Ends the threads, with the events that are left.
   void Stop() {
     queue_->Shutdown();
@@ -223,9 +220,7 @@ class ParameterServerHost::Impl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto patience = due.value_or(SteadyDeadline(options_.stall_timeout)) -
                           std::chrono::steady_clock::now();
-    alarm_.Set(queue_.get(),
-               std::chrono::system_clock::now() +
-                   std::chrono::duration_cast<std::chrono::microseconds>(patience),
+    alarm_.Set(queue_.get(), SystemDeadline(absl::FromChrono(patience)),
                new QueueEvent([this](bool expired) {
                  if (expired) OnAlarm();
                }));

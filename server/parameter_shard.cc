@@ -42,7 +42,8 @@ ParameterShard::ParameterShard(Options options,
   for (const Slot& slot : options.slots) {
     slots_[slot.index] = std::make_unique<ShardSlot>(slot, options, policy_.get(),
                                                      &traffic_, parameter_memory_);
-    largest_slot_bytes_ = std::max(largest_slot_bytes_, slot.range.count * int64_t{sizeof(float)});
+    largest_slot_bytes_ =
+        std::max(largest_slot_bytes_, slot.range.count * int64_t{sizeof(float)});
   }
 }
 
@@ -123,8 +124,7 @@ int64_t ParameterShard::parked_pulls() const {
   return count;
 }
 
-absl::StatusOr<ShardSlot*> ParameterShard::Find(int slot, int rank,
-                                                                int64_t step) const {
+absl::StatusOr<ShardSlot*> ParameterShard::Find(int slot, int rank, int64_t step) const {
   const auto found = slots_.find(slot);
   if (found == slots_.end()) {
     std::vector<int> here;

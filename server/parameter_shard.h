@@ -76,10 +76,10 @@ struct PullTicket {
 // makes an update does its work and answers the pulls that waited for it.
 //
 // Errors of Initialize, Push, Pull and Snapshot, each naming what is here and what was
-// asked: kInvalidArgument, the request does not fit this shard (slot, rank, step, version,
-// size); kFailedPrecondition, it came at the wrong time; or the reason of an Abort. A push
-// also returns the error of the step constants that it needs, and then has changed
-// nothing.
+// asked: kInvalidArgument, the request does not fit this shard (slot, rank, step,
+// version, size); kFailedPrecondition, it came at the wrong time; or the reason of an
+// Abort. A push also returns the error of the step constants that it needs, and then has
+// changed nothing.
 class ParameterShard {
  public:
   struct Options {

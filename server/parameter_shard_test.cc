@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
-#include <functional>
-#include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/arithmetic.h"
-#include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/optimizer.h"
 #include "common/ring_order.h"
@@ -20,8 +16,10 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/sync_policy.h"
+#include "server/shard_test_util.h"
 
+// What holds in every mode, shown with rounds; the other modes are in
+// shard_modes_test.cc.
 namespace psring {
 namespace {
 
@@ -32,90 +30,13 @@ using testing::HasSubstr;
 constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
-Contribution Own(std::vector<float> gradient) {
-  const auto owner = std::make_shared<const std::vector<float>>(std::move(gradient));
-  return {.gradient = *owner, .owner = owner};
-}
-
-// What became of a pull. Shared with the shard, which may outlive the test's interest.
-struct Pulled {
-  int done = 0;  // Times.
-  absl::Status status;
-  int64_t version = -1;
-  std::vector<float> parameters;
-};
-
 std::vector<uint32_t> Bits(const std::vector<float>& values) {
   std::vector<uint32_t> bits;
   for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
   return bits;
 }
 
-constexpr int64_t kRun = 100;  // Steps for which there are constants.
-
-// Two buckets on `servers` servers; the shard is server `server`'s. With one server,
-// slot 0 is bucket 0 (2 elements) and slot 1 is bucket 1 (`count` elements).
-class ParameterShardTest : public testing::Test {
- protected:
-  void Make(int workers, Sync::Order order = Sync::RANK, int64_t count = 3,
-            int servers = 1, int server = 0, float momentum = 0) {
-    workers_ = workers;
-    order_ = order;
-    ParameterLayout layout;
-    layout.Add("first", {count});
-    layout.Add("last", {2});
-    buckets_ = PlanBuckets(layout, /*cap_bytes=*/4, /*first_cap_bytes=*/4);
-    plan_ = PlanStripedSlots(buckets_, servers);
-    ParameterShard::Options options = ParameterShard::OptionsFor(buckets_, plan_, server);
-    options.workers = workers;
-    options.order = order;
-    options.optimizer.mutable_sgd()->set_learning_rate(0.5f);
-    options.optimizer.mutable_sgd()->set_momentum(momentum);
-    optimizer_ = options.optimizer;
-    options.constants = constants_ != nullptr
-                            ? constants_
-                            : std::make_shared<ComputedStepConstants>(optimizer_, kRun);
-    options.on_update = on_update_;
-    shard_ =
-        std::make_unique<ParameterShard>(options, std::make_unique<const SyncPolicy>());
-  }
-
-  absl::Status Push(int rank, int64_t step, int slot, std::vector<float> gradient) {
-    return shard_->Push({.rank = rank, .step = step, .slot = slot},
-                        Own(std::move(gradient)));
-  }
-  std::shared_ptr<Pulled> Pull(int rank, int64_t step, int slot,
-                               PullTicket* ticket = nullptr) {
-    auto pulled = std::make_shared<Pulled>();
-    const PullTicket pull = shard_->Pull(
-        {.rank = rank, .step = step, .slot = slot},
-        [pulled](const absl::StatusOr<PullAnswer>& answer) {
-          ++pulled->done;
-          pulled->status = answer.status();
-          if (!answer.ok()) return;
-          pulled->version = answer->version;
-          pulled->parameters.assign(answer->parameters.begin(), answer->parameters.end());
-        });
-    if (ticket != nullptr) *ticket = pull;
-    return pulled;
-  }
-  std::vector<float> Parameters(int64_t version, int slot) {
-    const auto pulled = Pull(0, version, slot);
-    EXPECT_EQ(pulled->done, 1);
-    EXPECT_OK(pulled->status);
-    EXPECT_EQ(pulled->version, version);
-    return pulled->parameters;
-  }
-
-  int workers_ = 0;
-  Sync::Order order_ = Sync::RANK;
-  BucketPlan buckets_;
-  SlotPlan plan_;
-  Optimizer optimizer_;
-  std::shared_ptr<StepConstantsSource> constants_;  // Where not computed.
-  std::function<void(const AppliedUpdate&)> on_update_;
-  std::unique_ptr<ParameterShard> shard_;
-};
+using ParameterShardTest = ShardTest;
 
 TEST_F(ParameterShardTest, Invariant1_AVersionIsTheNumberOfUpdates) {
   Make(/*workers=*/1);
@@ -127,7 +48,7 @@ TEST_F(ParameterShardTest, Invariant1_AVersionIsTheNumberOfUpdates) {
   EXPECT_THAT(Parameters(2, 1), ElementsAre(1, 1, -1));
 }
 
-TEST_F(ParameterShardTest, Invariant2_ARoundClosesWithEveryRankAndCountsEachOnce) {
+TEST_F(ParameterShardTest, Invariant2_EveryContributionIsCountedOnce) {
   Make(/*workers=*/3);
   ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
   const auto next = Pull(0, 1, 0);
@@ -148,6 +69,7 @@ TEST_F(ParameterShardTest, Invariant2_ARoundClosesWithEveryRankAndCountsEachOnce
 TEST_F(ParameterShardTest, Invariant3_AnyOrderOfArrivalGivesTheSerialFoldsBits) {
   constexpr int kWorkers = 4;
   constexpr int64_t kSteps = 3;
+  optimizer_.mutable_sgd()->set_momentum(0.9f);
   const auto gradient = [](int rank, int64_t step, int64_t count) {
     std::vector<float> values(count);
     for (int64_t i = 0; i < count; ++i) {
@@ -161,7 +83,8 @@ TEST_F(ParameterShardTest, Invariant3_AnyOrderOfArrivalGivesTheSerialFoldsBits) 
       for (int server = 0; server < servers; ++server) {
         std::vector<int> arrival = {0, 1, 2, 3};
         do {
-          Make(kWorkers, order, /*count=*/101, servers, server, /*momentum=*/0.9f);
+          Make(kWorkers, absl::StrCat("sync { order: ", Sync::Order_Name(order), " }"),
+               /*count=*/101, servers, server);
           const Slot& slot = plan_.slots[plan_.of_server[server].back()];
           const Range& bucket = buckets_.buckets[slot.bucket].range;
           ASSERT_EQ(slot.bucket, 1);
@@ -237,7 +160,7 @@ TEST_F(ParameterShardTest, Invariant4_AnAnswerStaysItsVersionWhileItIsRead) {
                [&](absl::StatusOr<PullAnswer> initial) { answer = *std::move(initial); });
   ASSERT_OK(Push(0, 0, 0, {2, 4}));
   EXPECT_THAT(Parameters(1, 0), ElementsAre(-1, -2));
-  EXPECT_THAT(answer.parameters, ElementsAre(0, 0));
+  EXPECT_THAT(answer.parameters.values, ElementsAre(0, 0));
   EXPECT_EQ(shard_->parameter_memory().now(), 2 * 2 * 4);
   answer = {};
   EXPECT_EQ(shard_->parameter_memory().now(), 2 * 4);
@@ -245,7 +168,7 @@ TEST_F(ParameterShardTest, Invariant4_AnAnswerStaysItsVersionWhileItIsRead) {
   EXPECT_EQ(shard_->parameter_memory().peak(), 2 * 2 * 4);
 }
 
-TEST_F(ParameterShardTest, Invariant5_AfterAbortEveryCallGetsTheFirstReason) {
+TEST_F(ParameterShardTest, Invariant7_AfterAbortEveryCallGetsTheFirstReason) {
   Make(/*workers=*/2);
   ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
   const auto parked = Pull(0, 1, 0);
@@ -266,87 +189,6 @@ TEST_F(ParameterShardTest, Invariant5_AfterAbortEveryCallGetsTheFirstReason) {
   EXPECT_EQ(shard_->parked_pulls(), 0);
 }
 
-TEST_F(ParameterShardTest, APullBeforeInitializeWaitsForIt) {
-  Make(/*workers=*/2);
-  const auto first = Pull(1, 0, 0);
-  const auto later = Pull(1, 1, 0);
-  EXPECT_EQ(first->done, 0);
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>{7, 8}));
-  EXPECT_EQ(first->done, 1);
-  EXPECT_THAT(first->parameters, ElementsAre(7, 8));
-  EXPECT_EQ(later->done, 0);
-}
-
-TEST_F(ParameterShardTest, ACancelledPullSaysWhomItWaitedFor) {
-  Make(/*workers=*/4);
-  PullTicket ticket;
-  const auto uninitialized = Pull(3, 0, 0, &ticket);
-  shard_->CancelPull(ticket);
-  EXPECT_THAT(uninitialized->status,
-              StatusIs(absl::StatusCode::kUnavailable,
-                       AllOf(HasSubstr("slot 0"), HasSubstr("rank 3"),
-                             HasSubstr("waits for worker 0 to initialize it"))));
-
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
-  ASSERT_OK(Push(1, 0, 0, {1, 1}));
-  const auto cancelled = Pull(1, 1, 0, &ticket);
-  const auto kept = Pull(1, 1, 0);
-  shard_->CancelPull(ticket);
-  EXPECT_EQ(cancelled->done, 1);
-  EXPECT_THAT(
-      cancelled->status,
-      StatusIs(absl::StatusCode::kUnavailable,
-               AllOf(HasSubstr("pulled by rank 1 for step 1"), HasSubstr("version 0"),
-                     HasSubstr("waits for the push of step 0 by rank 0, 2, 3"))));
-  EXPECT_EQ(ExitCodeOf(cancelled->status), ExitCode::kPeerLost);
-  EXPECT_EQ(kept->done, 0);
-  EXPECT_EQ(shard_->parked_pulls(), 1);
-}
-
-// Lets the test see that somebody waits, and decides what comes of it.
-class HeldConstants final : public StepConstantsSource {
- public:
-  absl::StatusOr<StepConstants> At(int64_t) override {
-    asked_.set_value();
-    return answer_.get_future().get();
-  }
-  void AwaitAsked() { asked_.get_future().wait(); }
-  void Answer(absl::StatusOr<StepConstants> answer) {
-    answer_.set_value(std::move(answer));
-  }
-
- private:
-  std::promise<void> asked_;
-  std::promise<absl::StatusOr<StepConstants>> answer_;
-};
-
-TEST_F(ParameterShardTest, AWaitForConstantsHoldsNobodyElseUp) {
-  const auto constants = std::make_shared<HeldConstants>();
-  constants_ = constants;
-  Make(/*workers=*/1);
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>{1, 1}));
-  std::thread pusher([&] { EXPECT_OK(Push(0, 0, 0, {2, 4})); });
-  constants->AwaitAsked();
-  EXPECT_THAT(Parameters(0, 0), ElementsAre(1, 1));
-  const auto next = Pull(0, 1, 0);
-  EXPECT_EQ(next->done, 0);
-  constants->Answer(StepConstants{.learning_rate = 0.25f});
-  pusher.join();
-  EXPECT_THAT(next->parameters, ElementsAre(0.5f, 0));
-}
-
-TEST_F(ParameterShardTest, WithoutConstantsAPushFailsAndChangesNothing) {
-  const auto constants = std::make_shared<HeldConstants>();
-  constants_ = constants;
-  constants->Answer(PeerLostError("the coordinator is lost"));
-  Make(/*workers=*/1);
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>{1, 1}));
-  EXPECT_THAT(Push(0, 0, 0, {2, 4}),
-              StatusIs(absl::StatusCode::kUnavailable, "the coordinator is lost"));
-  EXPECT_THAT(Parameters(0, 0), ElementsAre(1, 1));
-  EXPECT_EQ(shard_->traffic().payload_in, 0);
-}
-
 TEST_F(ParameterShardTest, SlotsMoveIndependently) {
   Make(/*workers=*/1);
   ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
@@ -357,25 +199,31 @@ TEST_F(ParameterShardTest, SlotsMoveIndependently) {
   EXPECT_THAT(Parameters(0, 1), ElementsAre(0, 0, 0));
 }
 
-TEST_F(ParameterShardTest, TellsOfEveryUpdateOnce) {
-  using Update = std::array<int64_t, 3>;  // Slot, version, contributions.
-  std::vector<Update> updates;
-  on_update_ = [&](const AppliedUpdate& update) {
-    updates.push_back({update.slot, update.version, update.contributions});
-  };
+TEST_F(ParameterShardTest, TellsOfEveryContributionOnce) {
   Make(/*workers=*/2);
   for (const int slot : {0, 1}) {
     ASSERT_OK(shard_->Initialize(slot, std::vector<float>(slot == 0 ? 2 : 3)));
   }
   ASSERT_OK(Push(0, 0, 0, {1, 1}));
   ASSERT_OK(Push(0, 0, 1, {1, 1, 1}));
-  EXPECT_TRUE(updates.empty());
+  EXPECT_TRUE(contributions_.empty());  // Held.
+  time_.now = absl::Nanoseconds(7);
   ASSERT_OK(Push(1, 0, 1, {1, 1, 1}));
   ASSERT_OK(Push(1, 0, 1, {1, 1, 1}));  // Late.
   ASSERT_OK(Push(1, 0, 0, {1, 1}));
-  ASSERT_OK(Push(0, 1, 0, {1, 1}));
-  ASSERT_OK(Push(1, 1, 0, {1, 1}));
-  EXPECT_THAT(updates, ElementsAre(Update{1, 1, 2}, Update{0, 1, 2}, Update{0, 2, 2}));
+  ASSERT_OK(PushFrom(1, 0, 1, 0, {1, 1}));
+  ASSERT_OK(PushFrom(1, 1, 1, 0, {1, 1}));
+  using Told = std::array<int64_t, 5>;  // Slot, rank, step, version read, applied onto.
+  std::vector<Told> told;
+  for (const ContributionRecord& c : contributions_) {
+    EXPECT_EQ(c.outcome(), ContributionRecord::APPLIED);
+    EXPECT_EQ(c.time_ns(), 7);
+    EXPECT_EQ(c.clock_lag(), 0);
+    told.push_back({c.slot(), c.rank(), c.step(), c.version_read(), c.version()});
+  }
+  EXPECT_THAT(told,
+              ElementsAre(Told{1, 0, 0, 0, 0}, Told{1, 1, 0, 0, 0}, Told{0, 0, 0, 0, 0},
+                          Told{0, 1, 0, 0, 0}, Told{0, 0, 1, 1, 1}, Told{0, 1, 1, 1, 1}));
 }
 
 TEST_F(ParameterShardTest, AContributionIsFreedWhenItsRoundCloses) {
@@ -424,7 +272,7 @@ TEST_F(ParameterShardTest, RefusesWhatDoesNotFit) {
 }
 
 TEST_F(ParameterShardTest, AServerWithoutSlotsServesNothingAndEnds) {
-  Make(/*workers=*/2, Sync::RING, /*count=*/2, /*servers=*/3, /*server=*/2);
+  Make(/*workers=*/2, "sync {}", /*count=*/2, /*servers=*/3, /*server=*/2);
   ASSERT_TRUE(plan_.of_server[2].empty());
   EXPECT_THAT(Push(0, 0, 0, {1}),
               StatusIs(kInvalidArgument, HasSubstr("the slots here are: none")));
@@ -444,70 +292,6 @@ TEST_F(ParameterShardTest, CountsPayloadAndTheFirstDistributionApart) {
   EXPECT_EQ(traffic.initial_out, 2 * 3 * 4);
   EXPECT_EQ(traffic.payload_in, ServerStepBytes(plan_, 0, 2) - 2 * 2 * 4);  // No slot 0.
   EXPECT_EQ(traffic.payload_out, 2 * 3 * 4);
-}
-
-// Workers that run as threads, each at its own pace within a round, over both slots.
-TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
-  constexpr int kWorkers = 8;
-  constexpr int64_t kSteps = 50;
-  Make(kWorkers, Sync::RING, /*count=*/3000);
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>(2, 0)));
-  ASSERT_OK(shard_->Initialize(1, std::vector<float>(3000, 0)));
-  std::vector<std::thread> workers;
-  for (int rank = 0; rank < kWorkers; ++rank) {
-    workers.emplace_back([&, rank] {
-      for (int64_t step = 0; step < kSteps; ++step) {
-        for (int slot = 0; slot < 2; ++slot) {
-          const size_t count = slot == 0 ? 2 : 3000;
-          std::promise<absl::Status> done;
-          std::vector<float> parameters;
-          shard_->Pull({.rank = rank, .step = step + 1, .slot = slot},
-                       [&](const absl::StatusOr<PullAnswer>& answer) {
-                         if (answer.ok()) {
-                           EXPECT_EQ(answer->version, step + 1);
-                           parameters.assign(answer->parameters.begin(),
-                                             answer->parameters.end());
-                         }
-                         done.set_value(answer.status());
-                       });
-          EXPECT_OK(Push(rank, step, slot, std::vector<float>(count, 1.0f * rank)));
-          ASSERT_OK(done.get_future().get());
-          // The mean of 0..7 is 3.5, the learning rate one half: exact in any order.
-          EXPECT_EQ(parameters, std::vector<float>(count, -1.75f * (step + 1)));
-        }
-      }
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  EXPECT_EQ(shard_->parked_pulls(), 0);
-  EXPECT_EQ(shard_->traffic().payload_in, kSteps * ServerStepBytes(plan_, 0, kWorkers));
-  EXPECT_EQ(shard_->traffic().payload_out, kSteps * ServerStepBytes(plan_, 0, kWorkers));
-}
-
-// Pulls, their cancellation and an abort race: each pull must be done exactly once.
-TEST_F(ParameterShardTest, RacingCancellationsAndAbortEndEveryPullOnce) {
-  constexpr int kThreads = 4;
-  constexpr int kPulls = 200;
-  Make(kThreads);
-  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
-  std::vector<std::vector<std::atomic<int>>> done(kThreads);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kThreads; ++rank) {
-    done[rank] = std::vector<std::atomic<int>>(kPulls);
-    threads.emplace_back([&, rank] {
-      for (int i = 0; i < kPulls; ++i) {
-        const PullTicket ticket = shard_->Pull(
-            {.rank = rank, .step = 1, .slot = 0},
-            [&done, rank, i](absl::StatusOr<PullAnswer>) { ++done[rank][i]; });
-        if (i % 2 == 0) shard_->CancelPull(ticket);
-        if (rank == 0 && i == kPulls / 2) shard_->Abort(absl::AbortedError("end"));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& of_rank : done) {
-    for (const std::atomic<int>& times : of_rank) EXPECT_EQ(times, 1);
-  }
 }
 
 }  // namespace

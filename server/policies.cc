@@ -27,9 +27,9 @@ constexpr int64_t kMostOlderVersions = 1000;
 // another. Nobody waits for ever all the same. Of the workers that are blocked, take the
 // one that made its pushes first, and the slot whose round it waits for. Whoever
 // contributed to the round before, unless it has left, has read this round's version,
-// which was made before any of the blocked pushes, and has pushed to it or still computes.
-// So there are as many contributions to this round as there were to the last, less those
-// that have left, and so many close it.
+// which was made before any of the blocked pushes, and has pushed to it or still
+// computes. So there are as many contributions to this round as there were to the last,
+// less those that have left, and so many close it.
 class RoundPolicy final : public ConsistencyPolicy {
  public:
   RoundPolicy(int workers, int spares) : workers_(workers), spares_(spares) {}
@@ -58,6 +58,7 @@ class RoundPolicy final : public ConsistencyPolicy {
   ConsistencyPromise promise() const override {
     return {.rounds = true,
             .contributions_per_update = workers_ - spares_,
+            .even = spares_ == 0,
             .lockstep = spares_ == 0,
             .drops = spares_ > 0,
             .staleness = 0,
@@ -140,6 +141,7 @@ class FixedDelayPolicy final : public ConsistencyPolicy {
 
   ConsistencyPromise promise() const override {
     return {.contributions_per_update = 1,
+            .even = true,
             .staleness = delay_,
             .older_versions = delay_};
   }

@@ -44,7 +44,8 @@ class Script {
         clocks_, version_);
     if (action == kRefuse) return action;
     if (!clocks_.HasPushed(rank, step)) clocks_.RecordPush(rank, step);
-    if (action == kApply || (action == kHold && policy_->RoundCloses(clocks_, version_))) {
+    if (action == kApply ||
+        (action == kHold && policy_->RoundCloses(clocks_, version_))) {
       ++version_;
     }
     return action;

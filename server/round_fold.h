@@ -19,22 +19,20 @@ namespace psring {
 //   RING  the order in which a ring sums the element; it differs between the N chunks of
 //         the bucket (common/ring_order.h), and a slot may overlap several of them.
 // The sum starts as a copy of its first term (0 + -0 would lose the sign) and is
-// multiplied once by MeanFactor(N). Where only some ranks have contributed, they keep this
-// order among themselves, and N is their number.
+// multiplied once by MeanFactor(N). Where only some ranks have contributed, they keep
+// this order among themselves, and N is their number.
 class RoundFold {
  public:
   // `slot` and `bucket` are in elements of the flat buffer, slot inside bucket.
   RoundFold(Sync::Order order, Range slot, Range bucket, int workers);
 
   // Hands `use` the mean block by block, in order and covering the slot once: `begin`
-  // counts from the slot's first element; the block is only valid during the call, and its user's to
-  // change.
-  // `terms` holds a gradient of the slot's size for each rank, or an empty one where the
-  // rank has none; at least one has. Each is read once, front to back, straight out of the
-  // pieces in which it came.
-  void Mean(
-      std::span<const FloatPieces> terms,
-      absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const;
+  // counts from the slot's first element; the block is only valid during the call, and
+  // its user's to change. `terms` holds a gradient of the slot's size for each rank, or
+  // an empty one where the rank has none; at least one has. Each is read once, front to
+  // back, straight out of the pieces in which it came.
+  void Mean(std::span<const FloatPieces> terms,
+            absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const;
 
  private:
   // A run of the slot's elements whose terms have one order.

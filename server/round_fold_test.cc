@@ -146,5 +146,43 @@ TEST(RoundFoldTest, ASumOfNegativeZerosStaysNegative) {
   }
 }
 
+TEST(RoundFoldTest, RanksWithoutATermAreLeftOutOfTheOrderAndTheNumber) {
+  constexpr int kWorkers = 4;
+  constexpr int64_t kCount = 10;
+  const Range bucket = {.begin = 0, .count = kCount};
+  const RoundFold fold(Sync::RING, bucket, bucket, kWorkers);
+  const std::vector<float> two = Term(2, kCount), three = Term(3, kCount),
+                           zero = Term(0, kCount);
+  std::vector<FloatPieces> terms(kWorkers);
+  terms[0] = zero;
+  terms[2] = two;
+  terms[3] = three;
+  const std::vector<float> mean = Mean(fold, terms);
+  for (int64_t i = 0; i < kCount; ++i) {
+    int chunk = 0;
+    while (i >= PartitionRange(kCount, kWorkers, chunk).end()) ++chunk;
+    // From rank chunk + 1 round to rank chunk.
+    float sum = 0;
+    bool first = true;
+    for (int position = 0; position < kWorkers; ++position) {
+      const int rank = RingFoldRank(chunk, position, kWorkers);
+      if (rank == 1) continue;
+      const float term = rank == 0 ? zero[i] : rank == 2 ? two[i] : three[i];
+      sum = first ? term : sum + term;
+      first = false;
+    }
+    EXPECT_EQ(BitsOf(mean[i]), BitsOf(sum * MeanFactor(3))) << i;
+  }
+}
+
+TEST(RoundFoldTest, TheMeanOfOneTermIsItself) {
+  const Range bucket = {.begin = 0, .count = 5000};
+  const RoundFold fold(Sync::RING, bucket, bucket, /*workers=*/3);
+  const std::vector<float> term = Term(1, 5000);
+  std::vector<FloatPieces> terms(3);
+  terms[1] = term;
+  EXPECT_EQ(Mean(fold, terms), term);
+}
+
 }  // namespace
 }  // namespace psring

@@ -58,7 +58,7 @@ ShardSlot::ShardSlot(const Slot& slot, const ParameterShard::Options& options,
       round_(options.workers),
       pulled_(options.workers),
       clock_lag_(options.workers) {
-  if (slot.index == 0 && steps_ > 0) budget_.emplace(workers_, workers_ * steps_);
+  if (slot.index == 0 && steps_ > 0) budget_.emplace(workers_, steps_, promise_.even);
 }
 
 absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
@@ -88,7 +88,7 @@ absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
   std::optional<HeldPush> next =
       HeldPush{.push = push, .contribution = std::move(contribution), .read = {}};
-  bool counted = false;
+  bool first = true;
   while (next.has_value()) {
     const int64_t version = this->version();
     const absl::StatusOr<StepConstants> constants = constants_->At(version);
@@ -97,15 +97,16 @@ absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
       MutexLock lock(&mutex_);
       if (!aborted_.ok()) return aborted_;
       if (version_ != version) continue;  // Another push has made an update meanwhile.
-      if (!std::exchange(counted, true)) {
-        RETURN_IF_ERROR(CheckPushLocked(push));
-        const bool again = clocks_.HasPushed(push.rank, push.step);
-        if (!again) RETURN_IF_ERROR(constants.status());
-        traffic_->CountIn(TrafficKind::kStep, BytesOf(slot_.range.count));
-        if (again) return absl::OkStatus();
+      if (first) RETURN_IF_ERROR(CheckPushLocked(push));
+      const bool again = first && clocks_.HasPushed(push.rank, push.step);
+      if (!again) {
+        RETURN_IF_ERROR(constants.status());
+        RETURN_IF_ERROR(TakeLocked(*std::move(next), *constants));
       }
-      RETURN_IF_ERROR(constants.status());
-      RETURN_IF_ERROR(TakeLocked(*std::move(next), *constants));
+      if (std::exchange(first, false)) {
+        traffic_->CountIn(TrafficKind::kStep, BytesOf(slot_.range.count));
+      }
+      if (again) return absl::OkStatus();
       answered = AnswerParkedLocked(push.rank);
       next = NextDueLocked();
     }

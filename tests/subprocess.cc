@@ -94,6 +94,21 @@ bool Subprocess::WaitForOutput(const std::string& text, absl::Duration timeout) 
   return there();
 }
 
+std::optional<std::string> Subprocess::WaitForRestOfLine(const std::string& text,
+                                                         absl::Duration timeout) {
+  std::optional<std::string> rest;
+  const auto there = [&] {
+    const size_t begin = err_.find(text);
+    if (begin == std::string::npos) return false;
+    const size_t end = err_.find('\n', begin);
+    if (end == std::string::npos) return false;
+    rest = err_.substr(begin + text.size(), end - begin - text.size());
+    return true;
+  };
+  ReadUntil(there, timeout);
+  return rest;
+}
+
 std::optional<int> Subprocess::Wait(absl::Duration timeout) {
   if (exit_code_) return exit_code_;
   const auto deadline = SteadyDeadline(timeout);

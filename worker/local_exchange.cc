@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/arithmetic.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
@@ -15,6 +14,7 @@ LocalExchange::LocalExchange(BucketPlan plan, const Optimizer& optimizer,
     : plan_(std::move(plan)),
       constants_(std::move(constants)),
       time_(time),
+      order_(RangesOf(plan_)),
       done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
     optimizers_.emplace_back(optimizer, bucket.range.count);
@@ -23,13 +23,7 @@ LocalExchange::LocalExchange(BucketPlan plan, const Optimizer& optimizer,
 
 absl::Status LocalExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
   RETURN_IF_ERROR(aborted());
-  int64_t count = 0;
-  for (const Bucket& bucket : plan_.buckets) count += bucket.range.count;
-  if (parameters.count != count || gradients.count != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan has ", count, " elements, the parameters ",
-                     parameters.count, ", the gradients ", gradients.count));
-  }
+  RETURN_IF_ERROR(order_.Bind(parameters, gradients));
   parameters_ = parameters;
   gradients_ = gradients;
   return absl::OkStatus();
@@ -38,16 +32,7 @@ absl::Status LocalExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
 absl::Status LocalExchange::Launch(int64_t step, const Bucket& bucket,
                                    const ReadyEvent& ready) {
   RETURN_IF_ERROR(aborted());
-  if (parameters_.data == nullptr) {
-    return absl::FailedPreconditionError("Launch before Bind");
-  }
-  if (bucket.index != next_bucket_ ||
-      bucket.index >= static_cast<int>(plan_.buckets.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bucket ", bucket.index, " is launched where bucket ", next_bucket_,
-                     " of ", plan_.buckets.size(), " is due, step ", step));
-  }
-  ++next_bucket_;
+  RETURN_IF_ERROR(order_.Launch(step, bucket));
   ready.Wait();
   done_[bucket.index] = time_->Elapsed();
   return absl::OkStatus();
@@ -55,12 +40,7 @@ absl::Status LocalExchange::Launch(int64_t step, const Bucket& bucket,
 
 absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
   RETURN_IF_ERROR(aborted());
-  if (next_bucket_ != static_cast<int>(plan_.buckets.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", step, " is finished after ",
-                                                   next_bucket_, " of ",
-                                                   plan_.buckets.size(), " buckets"));
-  }
-  next_bucket_ = 0;
+  RETURN_IF_ERROR(order_.CheckFinish(step));
   const absl::StatusOr<StepConstants> constants = constants_->At(step);
   if (!constants.ok()) {
     Abort(constants.status());
@@ -73,6 +53,7 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
     optimizers_[bucket.index].Apply(*constants, 0, parameters_.Slice(bucket.range).host(),
                                     gradient);
   }
+  order_.EndStep(step + 1);
   return StepReport{.optimizer = time_->Elapsed() - start, .bucket_done = done_};
 }
 

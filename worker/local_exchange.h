@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/device_span.h"
+#include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/mutex.h"
@@ -43,10 +44,10 @@ class LocalExchange final : public GradientExchange {
   const TimeSource* const time_;
 
   // The training thread's.
+  ExchangeOrder order_;
   std::vector<SliceOptimizer> optimizers_;  // By bucket.
   DeviceSpan parameters_;
   DeviceSpan gradients_;
-  int next_bucket_ = 0;               // Buckets launched in this step.
   std::vector<absl::Duration> done_;  // By bucket.
 
   Mutex mutex_;

@@ -96,10 +96,10 @@ TEST_F(LocalExchangeTest, RefusesBucketsOutOfOrder) {
   LocalExchange exchange(plan_, optimizer_, constants(), &time_);
   ASSERT_OK(exchange.Bind(parameters(), gradients()));
   EXPECT_THAT(exchange.Launch(0, plan_.buckets[1], ReadyEvent::Happened()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("bucket 1 is launched where bucket 0")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("bucket 1 of step 0 is launched after 0 of 2")));
   ASSERT_OK(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()));
-  EXPECT_THAT(exchange.Finish(0), StatusIs(absl::StatusCode::kInvalidArgument,
+  EXPECT_THAT(exchange.Finish(0), StatusIs(absl::StatusCode::kFailedPrecondition,
                                            HasSubstr("after 1 of 2 buckets")));
 }
 

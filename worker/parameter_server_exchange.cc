@@ -12,6 +12,19 @@ namespace {
 
 int64_t Bytes(const Slot& slot) { return slot.range.count * int64_t{sizeof(float)}; }
 
+// The elements of each bucket: those of its slots. Buckets lie one before the other,
+// bucket 0 at the end.
+std::vector<Range> BucketRanges(const SlotPlan& plan) {
+  std::vector<Range> ranges(plan.of_bucket.size());
+  int64_t begin = 0;
+  for (const Slot& slot : plan.slots) {
+    ranges[slot.bucket].count += slot.range.count;
+    begin += slot.range.count;
+  }
+  for (Range& range : ranges) range.begin = begin -= range.count;
+  return ranges;
+}
+
 }  // namespace
 
 ParameterServerExchange::ParameterServerExchange(
@@ -20,6 +33,7 @@ ParameterServerExchange::ParameterServerExchange(
     : rank_(rank),
       plan_(std::move(plan)),
       time_(time),
+      order_(BucketRanges(plan_)),
       slots_(plan_.slots.size()),
       done_(plan_.of_bucket.size()),
       channels_(std::move(channels)) {
@@ -33,8 +47,7 @@ ParameterServerExchange::~ParameterServerExchange() {
 
 absl::Status ParameterServerExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
   RETURN_IF_ERROR(error());
-  RETURN_IF_ERROR(CheckCount("parameters", parameters.count));
-  RETURN_IF_ERROR(CheckCount("gradients", gradients.count));
+  RETURN_IF_ERROR(order_.Bind(parameters, gradients));
   parameters_ = parameters;
   gradients_ = gradients;
   if (rank_ == 0) {
@@ -49,16 +62,8 @@ absl::Status ParameterServerExchange::Bind(DeviceSpan parameters, DeviceSpan gra
 absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
                                              const ReadyEvent& ready) {
   RETURN_IF_ERROR(error());
-  if (parameters_.data == nullptr) {
-    return absl::FailedPreconditionError("Launch before Bind");
-  }
-  if (bucket.index != next_bucket_ ||
-      bucket.index >= static_cast<int>(plan_.of_bucket.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bucket ", bucket.index, " is launched where bucket ", next_bucket_,
-                     " of ", plan_.of_bucket.size(), " is due, step ", step));
-  }
-  if (next_bucket_++ == 0) version_skew_ = VersionSkew();
+  RETURN_IF_ERROR(order_.Launch(step, bucket));
+  if (bucket.index == 0) version_skew_ = VersionSkew();
   ready.Wait();
   for (const int slot : plan_.of_bucket[bucket.index]) {
     Pulled from;
@@ -75,12 +80,8 @@ absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
 absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
   const absl::Duration start = time_->Elapsed();
   RETURN_IF_ERROR(Wait());
-  if (next_bucket_ != static_cast<int>(plan_.of_bucket.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", step, " is finished after ",
-                                                   next_bucket_, " of ",
-                                                   plan_.of_bucket.size(), " buckets"));
-  }
-  next_bucket_ = 0;
+  RETURN_IF_ERROR(order_.CheckFinish(step));
+  order_.EndStep(step + 1);
   StepReport report = {.version_skew = version_skew_};
   {
     MutexLock lock(&mutex_);
@@ -106,7 +107,11 @@ absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
 absl::StatusOr<ParameterServerExchange::SnapshotOrigin>
 ParameterServerExchange::ReadSnapshot(int64_t step, std::span<float> parameters) {
   RETURN_IF_ERROR(error());
-  RETURN_IF_ERROR(CheckCount("parameters", static_cast<int64_t>(parameters.size())));
+  if (static_cast<int64_t>(parameters.size()) != parameters_.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a snapshot is read into ", parameters.size(),
+                     " elements, the bound parameters have ", parameters_.count));
+  }
   std::vector<SnapshotInfo> slots(plan_.slots.size());
   for (const Slot& slot : plan_.slots) {
     BeginRequest();
@@ -193,14 +198,6 @@ void ParameterServerExchange::PullDone(const Slot& slot, int64_t step,
     }
   }
   EndRequest(status);
-}
-
-absl::Status ParameterServerExchange::CheckCount(const char* what, int64_t count) const {
-  int64_t planned = 0;
-  for (const Slot& slot : plan_.slots) planned += slot.range.count;
-  if (count == planned) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the plan has ", planned, " elements, the ", what, " ", count));
 }
 
 int64_t ParameterServerExchange::VersionSkew() {

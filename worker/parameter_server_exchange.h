@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/device_span.h"
+#include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
@@ -64,7 +65,8 @@ class ParameterServerExchange final : public GradientExchange {
   void Abort(absl::Status reason) override;
 
   // Fetches the parameters as the servers kept them after `step` steps of all workers;
-  // blocks. `parameters` has the plan's size. Not between Launch and Finish.
+  // blocks. `parameters` has the size of the bound ones. The training thread's, after Bind
+  // and not between Launch and Finish.
   absl::StatusOr<SnapshotOrigin> ReadSnapshot(int64_t step, std::span<float> parameters);
 
   // Payload counts when a request has succeeded.
@@ -77,7 +79,6 @@ class ParameterServerExchange final : public GradientExchange {
   void Push(const Slot& slot, const Pulled& from);
   void Pull(const Slot& slot, int64_t step);
   void PullDone(const Slot& slot, int64_t step, const absl::StatusOr<Pulled>& pulled);
-  absl::Status CheckCount(const char* what, int64_t count) const;
   int64_t VersionSkew() ABSL_LOCKS_EXCLUDED(mutex_);
   ParameterChannel& ChannelOf(const Slot& slot) { return *channels_[slot.server]; }
 
@@ -95,10 +96,10 @@ class ParameterServerExchange final : public GradientExchange {
   const TimeSource* const time_;
   LinkCounters traffic_;
 
-  // The training thread's; set before the requests that use them start.
+  // The training thread's; spans are set before the requests that use them start.
+  ExchangeOrder order_;
   DeviceSpan parameters_;
   DeviceSpan gradients_;
-  int next_bucket_ = 0;       // Buckets launched in this step.
   int64_t version_skew_ = 0;  // Of the parameters that this step computes with.
 
   // Of a slot: what its last answered pull brought, and whether one is running.

@@ -1,0 +1,86 @@
+#include "experiments/arm_result_test_util.h"
+
+#include <string>
+
+#include "common/job_plan.h"
+#include "common/layout.h"
+
+namespace psring {
+namespace {
+
+JobSpec MakeSpec(const std::string& name, int workers, int servers) {
+  JobSpec spec;
+  spec.set_workers(workers);
+  spec.set_servers(servers);
+  spec.set_steps(2);
+  spec.mutable_arm()->set_name(name);
+  spec.mutable_experiment()->mutable_training()->set_target_accuracy(0.5);
+  spec.mutable_experiment()->mutable_buckets()->set_cap_bytes(28);
+  spec.mutable_experiment()->mutable_buckets()->set_first_cap_bytes(12);
+  ParameterLayout layout;
+  layout.Add("weight", {7, 1});
+  layout.Add("bias", {3});
+  DescribeLayout(layout, &spec);
+  return spec;
+}
+
+}  // namespace
+
+JobSpec RingSpec(int workers) {
+  JobSpec spec = MakeSpec("ring", workers, 0);
+  spec.mutable_arm()->mutable_ring();
+  return spec;
+}
+
+JobSpec ServersSpec(int workers, int servers, Sync::Order order) {
+  JobSpec spec =
+      MakeSpec(order == Sync::RING ? "servers" : "servers by rank", workers, servers);
+  spec.mutable_arm()->mutable_parameter_server()->mutable_sync()->set_order(order);
+  return spec;
+}
+
+JobSpec LocalSpec() {
+  JobSpec spec = MakeSpec("local", 1, 0);
+  spec.mutable_arm()->mutable_local();
+  return spec;
+}
+
+ArmResult FullArmResult() {
+  ArmResult arm;
+  arm.name = "servers";
+  arm.mode = "parameter server, sync, ring order";
+  arm.steps = 1024;
+  arm.workers = 2;
+  arm.servers = 1;
+  arm.samples_per_second = 12345.6;
+  arm.step_ms = {.p50 = 1.5,
+                 .p99 = 9,
+                 .mean = 2.1,
+                 .data = 0.1,
+                 .forward = 0.2,
+                 .backward = 0.3,
+                 .exposed = 0.4,
+                 .optimizer = 0.5,
+                 .unaccounted = 0.6};
+  arm.recording = {.training_thread_share = 0.125, .processor_share = 0.5};
+  arm.final_loss = 0.12345;
+  arm.evaluations = {
+      {.step = 512, .seconds = 1.25, .bytes = 100, .loss = 0.75, .accuracy = 0.5},
+      {.step = 1024, .seconds = 2, .bytes = 200, .loss = 0.25, .accuracy = 0.87654}};
+  arm.time_to_target_seconds = 2;
+  arm.endpoints = {{.name = "worker 0",
+                    .role = "worker",
+                    .payload_out = 4 << 20,
+                    .payload_in = 2 << 20,
+                    .formula_out = 5 << 20,
+                    .formula_in = 3 << 20,
+                    .initial_out = 6,
+                    .initial_in = 7}};
+  arm.parameter_digest = 0xabc;
+  arm.digests = {{1023, 0xabc}};
+  arm.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};
+  arm.traffic = {.verdict = Verdict::kFail, .why = "worker 0 received too little"};
+  return arm;
+}
+
+}  // namespace psring

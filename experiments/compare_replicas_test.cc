@@ -1,0 +1,109 @@
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "experiments/arm_result.h"
+#include "experiments/arm_result_test_util.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+// Arms as Summarize leaves them, with digests by step.
+class CompareReplicasTest : public testing::Test {
+ protected:
+  void Add(const JobSpec& spec, std::map<int64_t, uint64_t> digests,
+           Verdict verdict = Verdict::kPass) {
+    specs_.push_back(spec);
+    ArmResult& arm = arms_.emplace_back();
+    arm.name = spec.arm().name();
+    arm.digests = std::move(digests);
+    arm.replica = {.verdict = verdict, .why = "own ranks"};
+  }
+  const Certificate& Compare(size_t arm) {
+    CompareReplicas(specs_, &arms_);
+    return arms_[arm].replica;
+  }
+
+  std::vector<JobSpec> specs_;
+  std::vector<ArmResult> arms_;
+};
+
+TEST_F(CompareReplicasTest, EqualArmsPassAndSayWithWhom) {
+  Add(ServersSpec(3, 2, Sync::RING), {{0, 10}, {1, 11}});
+  Add(RingSpec(3), {{0, 10}, {1, 11}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks, and to arm servers at 2");
+  EXPECT_EQ(arms_[0].replica.why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, UnequalArmsFailWithTheFirstUnequalStep) {
+  Add(ServersSpec(3, 2, Sync::RING), {{0, 10}, {1, 11}, {2, 12}});
+  Add(RingSpec(3), {{0, 10}, {1, 0xbad}, {2, 0xbad}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kFail);
+  EXPECT_EQ(arms_[1].replica.why,
+            "after step 1 the digest is 0000000000000bad, that of arm servers "
+            "000000000000000b");
+  EXPECT_EQ(arms_[0].replica.verdict, Verdict::kPass);
+}
+
+TEST_F(CompareReplicasTest, OnlyStepsThatBothCheckedCount) {
+  Add(RingSpec(2), {{0, 10}, {2, 12}});
+  Add(ServersSpec(2, 1, Sync::RING), {{1, 0xbad}, {2, 12}});
+  EXPECT_EQ(Compare(1).why, "own ranks, and to arm ring at 1");
+}
+
+TEST_F(CompareReplicasTest, NothingInCommonChangesNothing) {
+  Add(RingSpec(2), {{0, 10}});
+  Add(ServersSpec(2, 1, Sync::RING), {{1, 11}});
+  EXPECT_EQ(Compare(1).why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, RankOrderIsAnotherSumFromThreeWorkersOn) {
+  Add(RingSpec(3), {{0, 10}});
+  Add(ServersSpec(3, 1, Sync::RANK), {{0, 99}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, RankOrderIsTheSameSumForTwoWorkers) {
+  Add(RingSpec(2), {{0, 10}});
+  Add(ServersSpec(2, 1, Sync::RANK), {{0, 99}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kFail);
+}
+
+// The first arm that must be equal is the reference, not merely the first arm.
+TEST_F(CompareReplicasTest, ArmsThatNeedNotBeEqualAreSkipped) {
+  Add(ServersSpec(3, 1, Sync::RANK), {{0, 99}});
+  Add(RingSpec(2), {{0, 88}});
+  Add(RingSpec(3), {{0, 10}});
+  Add(ServersSpec(3, 2, Sync::RING), {{0, 10}});
+  EXPECT_EQ(Compare(3).why, "own ranks, and to arm ring at 1");
+  EXPECT_EQ(arms_[2].replica.why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, OneReplicaIsComparedWithOtherArms) {
+  Add(LocalSpec(), {{0, 10}}, Verdict::kNotApplicable);
+  Add(RingSpec(1), {{0, 10}}, Verdict::kNotApplicable);
+  EXPECT_EQ(Compare(1).verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[0].replica.verdict, Verdict::kNotApplicable);
+}
+
+TEST_F(CompareReplicasTest, AnArmThatFailsByItselfKeepsItsReason) {
+  Add(RingSpec(2), {{0, 10}});
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 10}}, Verdict::kFail);
+  EXPECT_EQ(Compare(1).verdict, Verdict::kFail);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks");
+}
+
+// The arms that a run did not come to have no results.
+TEST_F(CompareReplicasTest, FewerResultsThanArms) {
+  Add(RingSpec(2), {{0, 10}});
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 10}});
+  arms_.pop_back();
+  EXPECT_EQ(Compare(0).why, "own ranks");
+}
+
+}  // namespace
+}  // namespace psring

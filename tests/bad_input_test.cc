@@ -1,0 +1,151 @@
+// What psring cannot work with: configurations, data, addresses, folders and disks.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/end_to_end_test_util.h"
+#include "tests/subprocess.h"
+
+namespace psring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+using testing::StartsWith;
+
+// Bad input is one line on stderr and exit code 2, and leaves no folder behind.
+class BadInputTest : public EndToEndTest {
+ protected:
+  void ExpectRefused(const std::vector<std::string>& more, const std::string& message) {
+    const auto psring = Start("compare", Config(3), more);
+    EXPECT_THAT(psring->Wait(kPatience), Optional(2)) << psring->err();
+    const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+    EXPECT_THAT(lines, ElementsAre(HasSubstr(message), IsEmpty()));
+    EXPECT_THAT(psring->out(), IsEmpty());
+    EXPECT_FALSE(fs::exists(Path("out")));
+  }
+};
+
+TEST_F(BadInputTest, Configuration) {
+  ExpectRefused({"--set", "training.stepz=3"}, "stepz");
+  ExpectRefused({"--set", "cluster.workers=0"}, "cluster.workers");
+  ExpectRefused({"--set", "training.global_batch=61"}, "global_batch");
+  ExpectRefused({"--set", "training.global_batch=60002"}, "60000");
+}
+
+TEST_F(BadInputTest, MissingData) {
+  ExpectRefused({"--set", absl::StrCat("data.fashion_mnist.directory=\"", folder_, "\"")},
+                "dataset-fashion-mnist");
+}
+
+TEST_F(BadInputTest, TruncatedData) {
+  const fs::path data = Path("data");
+  fs::create_directory(data);
+  for (const auto& entry : fs::directory_iterator("/usr/share/datasets/fashion-mnist")) {
+    fs::copy(entry.path(), data / entry.path().filename());
+  }
+  const fs::path images = data / "train-images-idx3-ubyte.gz";
+  fs::resize_file(images, fs::file_size(images) / 2);
+  ExpectRefused(
+      {"--set", absl::StrCat("data.fashion_mnist.directory=\"", data.string(), "\"")},
+      "train-images-idx3-ubyte.gz");
+}
+
+TEST_F(BadInputTest, AnUnusableOutputFolderIsOneLine) {
+  const std::string file = Write("file", "");
+  for (const std::string& out : {absl::StrCat(file, "/out"), std::string("/proc/out")}) {
+    Subprocess psring({"experiments/psring", "compare", Config(3), "--out", out});
+    EXPECT_THAT(psring.Wait(kPatience), Optional(2)) << psring.err();
+    EXPECT_THAT(psring.err(),
+                HasSubstr(absl::StrCat("cannot use the output folder ", out)));
+  }
+  Subprocess psring({"experiments/psring", "compare", Config(3), "--out", folder_});
+  EXPECT_THAT(psring.Wait(kPatience), Optional(2));
+  EXPECT_THAT(psring.err(), HasSubstr("not empty"));
+}
+
+TEST_F(BadInputTest, AListenAddressWithoutAPortIsWrongUsage) {
+  for (const char* address : {"127.0.0.1", "127.0.0.1:", ":7000", "::1:7000", "[::1]"}) {
+    const auto psring =
+        Start("run", Config(3), {"--arm", "ring", "--external", "--listen", address});
+    EXPECT_THAT(psring->Wait(kEndOfRun), Optional(2)) << address;
+    EXPECT_THAT(psring->err(),
+                HasSubstr(absl::StrCat("\"", address, "\" is not HOST:PORT")));
+  }
+}
+
+TEST_F(BadInputTest, ATakenPortIsOneLine) {
+  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string listen_at = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+
+  // With one worker there is no note about processes that share cores.
+  const auto psring = Start("run", Config(3),
+                            {"--set", "cluster.workers=1", "--arm", "ring", "--external",
+                             "--listen", listen_at});
+  EXPECT_THAT(psring->Wait(kEndOfRun), Optional(1));
+  const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+  // The first line announces the run.
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"),
+                                 AllOf(StartsWith("psring: arm ring: "),
+                                       HasSubstr(listen_at), HasSubstr("taken")),
+                                 IsEmpty()));
+  EXPECT_THAT(Summary()["error"].get<std::string>(), HasSubstr(listen_at));
+  close(taken);
+}
+
+// A limit on the size of files, in blocks of 512 bytes, stands for a disk without room.
+class FullFolderTest : public EndToEndTest {
+ protected:
+  std::unique_ptr<Subprocess> Start(int blocks, int steps) {
+    return std::make_unique<Subprocess>(std::vector<std::string>{
+        "/bin/sh", "-c",
+        absl::StrCat("trap '' XFSZ; ulimit -f ", blocks, "; exec \"$@\""), "sh",
+        "experiments/psring", "compare", Config(steps), "--out", Path("out")});
+  }
+};
+
+TEST_F(FullFolderTest, ThatTakesNothingIsOneLine) {
+  // No room for the configuration, and room for that but not for an empty database.
+  for (const auto& [blocks, file] : {std::pair(0, "config.textproto"), {16, "run.db"}}) {
+    const auto psring = Start(blocks, /*steps=*/3);
+    EXPECT_THAT(psring->Wait(kPatience), Optional(1));
+    const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+    EXPECT_THAT(
+        lines, ElementsAre(AllOf(HasSubstr("cannot write"), HasSubstr(file)), IsEmpty()));
+    fs::remove_all(Path("out"));
+  }
+}
+
+TEST_F(FullFolderTest, ThatFillsUpEndsTheRun) {
+  const auto psring = Start(/*blocks=*/1000, kEndless);
+  EXPECT_THAT(psring->Wait(kPatience), Optional(1));
+  EXPECT_THAT(psring->err(), HasSubstr(absl::StrCat("psring: arm servers: cannot write ",
+                                                    Path("out/run.db"))));
+  EXPECT_GT(QueryOne("SELECT count(*) FROM steps"), 0);
+}
+
+}  // namespace
+}  // namespace psring
