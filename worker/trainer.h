@@ -48,7 +48,7 @@ class Trainer {
     int rank = 0;
     int workers = 1;
     // Without it the exchange decides which step is the last.
-    std::optional<int64_t> steps;
+    std::optional<int64_t> steps = std::nullopt;
     Training::NonFinite non_finite = Training::STOP;
     // As in proto/experiment.proto's Training; the last step always counts.
     int64_t digest_interval = 0;
