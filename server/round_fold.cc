@@ -57,7 +57,6 @@ void RoundFold::Mean(
   const auto present =
       std::count_if(terms.begin(), terms.end(),
                     [](const FloatPieces& term) { return term.count() > 0; });
-  CHECK_GT(present, 0);
   // A block: some elements of one piece. For each block, all its terms are read once, and
   // its sum stays in cache from the first term to its use.
   std::vector<FloatReader> readers(terms.begin(), terms.end());
