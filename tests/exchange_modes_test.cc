@@ -108,16 +108,12 @@ class ModesTest : public testing::TestWithParam<std::string> {
                                         .snapshot_interval = 1,
                                         .on_contribution = log_.callback()});
     workers_ = MakeWorkers(kWorkers, buckets_, *cluster_);
+  }
+  void StartAndBind(const std::string& mode) {
+    Start(mode);
     RunWorkers(workers_, [](Worker& worker) { ASSERT_OK(worker.Bind()); });
   }
   Worker& worker(int rank) { return *workers_[rank]; }
-  // Ends when nobody has work left.
-  void RunFreely() {
-    RunWorkers(workers_, [](Worker& worker) {
-      while (!worker.MakeStep()) {
-      }
-    });
-  }
   // The parameters that worker 0 reads, and that all slots had the same version.
   std::vector<float> SnapshotOf(int64_t step, int64_t version) {
     std::vector<float> parameters(Count(buckets_));
@@ -182,7 +178,7 @@ class Turns {
 class ScriptedModesTest : public ModesTest {};
 
 TEST_P(ScriptedModesTest, EqualsTheSerialReferenceAndTheFastMakeMore) {
-  Start(GetParam());
+  StartAndBind(GetParam());
   Reference reference(buckets_, mode_.stale_updates());
   Turns turns(UnevenTurns());
   std::vector<int64_t> read(kWorkers);
@@ -235,6 +231,8 @@ TEST_P(FixedDelayTest, IsTheSerialReferenceInAnyOrderOfThreads) {
                     std::max<int64_t>(0, k - delay));
   }
   RunWorkers(workers_, [&](Worker& worker) {
+    // Where the delay is small, a worker waits for others' pushes before its first step.
+    ASSERT_OK(worker.Bind());
     bool finished = false;
     while (!finished) {
       finished = worker.MakeStep();
@@ -266,8 +264,11 @@ INSTANTIATE_TEST_SUITE_P(
 class FreeModesTest : public ModesTest {};
 
 TEST_P(FreeModesTest, EndsWhenEveryContributionHasBeenMadeOnce) {
-  Start(GetParam());
-  RunFreely();
+  StartAndBind(GetParam());
+  RunWorkers(workers_, [](Worker& worker) {
+    while (!worker.MakeStep()) {
+    }
+  });
   int64_t steps = 0;
   for (const auto& worker : workers_) steps += worker->steps;
   EXPECT_EQ(steps, kContributions);
@@ -297,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(All, FreeModesTest,
 class LeaverTest : public ModesTest {};
 
 TEST_P(LeaverTest, WhoeverIsLeftGoesOnWithoutIt) {
-  Start(GetParam());
+  StartAndBind(GetParam());
   const auto slots = static_cast<int64_t>(cluster_->plan().slots.size());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
@@ -322,18 +323,21 @@ TEST_P(LeaverTest, WhoeverIsLeftGoesOnWithoutIt) {
     while (!left) changed.Wait(&mutex);
   }
   for (std::thread& thread : threads) thread.join();
-  // What it was allowed to begin and never did is nobody's.
-  EXPECT_EQ(worker(0).steps + worker(1).steps, kContributions - 1);
-  log_.ExpectEachCountedOnce(cluster_->plan(), kContributions - 1, mode_.has_backup());
+  // In sync each makes its own share; else the others make the leaver's too, except what
+  // it was allowed to begin and never did.
+  const int64_t contributions = mode_.has_sync() ? 2 * kSteps : kContributions - 1;
+  EXPECT_EQ(worker(0).steps + worker(1).steps, contributions);
+  log_.ExpectEachCountedOnce(cluster_->plan(), contributions, mode_.has_sync());
   EXPECT_EQ(cluster_->parked_pulls(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LeaverTest, testing::Values("bounded { bound: 0 }"));
+INSTANTIATE_TEST_SUITE_P(All, LeaverTest,
+                         testing::Values("sync {}", "bounded { bound: 0 }"));
 
 // Two of three close a round.
 class BackupTest : public ModesTest {
  protected:
-  void SetUp() override { Start("backup { spares: 1 }"); }
+  void SetUp() override { StartAndBind("backup { spares: 1 }"); }
   void Launch(int rank, int64_t step) { ASSERT_OK(worker(rank).LaunchAll(step)); }
   void Finish(int rank, int64_t step) {
     ASSERT_OK_AND_ASSIGN(report_, worker(rank).exchange.Finish(step));
@@ -418,7 +422,7 @@ TEST_F(BackupTest, AWorkerMayBeLateInOneSlotAndInTimeInAnother) {
 using AsyncTest = ModesTest;
 
 TEST_F(AsyncTest, SlotsOfOneStepMayBeOfDifferentVersions) {
-  Start("async {}");
+  StartAndBind("async {}");
   ASSERT_OK(worker(0).Launch(0, buckets_.buckets[0]));
   while (log_.records().size() < cluster_->plan().of_bucket[0].size()) {
     std::this_thread::yield();

@@ -110,6 +110,11 @@ class TrainerTest : public testing::Test {
     ASSERT_OK(exchange_.Bind(parameters_.span(), gradients_.span()));
   }
 
+  void Fill(float value) {
+    const std::span<float> parameters = parameters_.span().host();
+    std::fill(parameters.begin(), parameters.end(), value);
+  }
+
   absl::Status Train(Trainer::Options options) {
     options.rank = 1;
     options.workers = 2;
@@ -245,22 +250,23 @@ TEST_F(TrainerTest, RecordsWhomAStepWaitedForAndHowFarItsSlotsWereApart) {
   EXPECT_EQ(steps_[2].version_skew(), 4);
 }
 
-// An infinite weight of the last layer, in bucket 0, gives logits without a number, so
-// that no gradient is finite.
+// Infinite parameters give logits without a number, and then no gradient is finite.
 TEST_F(TrainerTest, AGradientThatIsNotFiniteEndsTrainingAndIsNamed) {
-  parameters_.span().host().back() = std::numeric_limits<float>::infinity();
+  Fill(std::numeric_limits<float>::infinity());
   const absl::Status status = Train({.steps = 2});
-  EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kOutOfRange,
-                       testing::MatchesRegex("rank 1: the gradient of tensor " +
-                                             model_->layout().tensors().back().name +
-                                             " is -?nan at element 0, in step 0")));
+  const int tensor = buckets_.buckets[0].first_tensor;
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kOutOfRange,
+               testing::MatchesRegex(absl::StrCat("rank 1: the gradient of tensor ",
+                                                  model_->layout().tensors()[tensor].name,
+                                                  " is -?nan at element 0, in step 0"))));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotANumber);
   EXPECT_THAT(exchange_.calls, testing::IsEmpty()) << "it was exchanged";
 }
 
 TEST_F(TrainerTest, OrItsBucketCountsAsZeroAndIsCounted) {
-  parameters_.span().host().back() = std::numeric_limits<float>::infinity();
+  Fill(std::numeric_limits<float>::infinity());
   ASSERT_OK(Train({.steps = 2, .non_finite = Training::SKIP}));
   ASSERT_EQ(steps_.size(), 2);
   EXPECT_EQ(steps_[0].skipped_buckets(), 3);
@@ -268,6 +274,7 @@ TEST_F(TrainerTest, OrItsBucketCountsAsZeroAndIsCounted) {
 }
 
 TEST_F(TrainerTest, FiniteGradientsAreLeftAsTheyAre) {
+  InitializeParameters(model_->layout(), /*seed=*/1, parameters_.span().host());
   ASSERT_OK(Train({.steps = 1, .non_finite = Training::SKIP}));
   EXPECT_EQ(steps_[0].skipped_buckets(), 0);
   EXPECT_EQ(exchange_.launched_zeros, std::vector<bool>(3, false));

@@ -87,8 +87,11 @@ class Worker {
     abort_ = std::make_unique<AbortSource::Registration>(
         &client_.aborts(),
         [this](const absl::Status& reason) { peers_.exchange->Abort(reason); });
-    RETURN_IF_ERROR(peers_.exchange->Bind(parameters_.span(), gradients_.span()));
+    // Not the other way round: where contributions take turns, some workers get their
+    // first parameters only when others have made a step.
     RETURN_IF_ERROR(client_.Barrier("start"));
+    time_.Start();
+    RETURN_IF_ERROR(peers_.exchange->Bind(parameters_.span(), gradients_.span()));
     RETURN_IF_ERROR(Train());
     RETURN_IF_ERROR(client_.BarrierWithoutDeadline("trained"));
     RETURN_IF_ERROR(EvaluateSnapshots());
@@ -132,7 +135,6 @@ class Worker {
   absl::Status Train() {
     const Training& training = spec_.experiment().training();
     Sampler sampler(data_->shape.train_count, training.global_batch(), training.seed());
-    time_.Start();
     Slowdown slowdown(SlowdownFactor(spec_.experiment(), rank_), time_,
                       [](absl::Duration missing) { absl::SleepFor(missing); });
     Trainer trainer(
@@ -230,7 +232,7 @@ class Worker {
   CoordinatorClient& client_;
   const JobSpec spec_;
   const JobPlan plan_;
-  TimeSinceStart time_;  // From step 0 on.
+  TimeSinceStart time_;  // From the barrier on.
   std::unique_ptr<DataSet> data_;
   int64_t rows_ = 0;  // This worker's part of the global batch.
   std::unique_ptr<Device> device_;
