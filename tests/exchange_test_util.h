@@ -103,9 +103,11 @@ struct Worker {
     }
     return absl::OkStatus();
   }
-  // A step after the one before, counted here; whether it was the last.
-  bool MakeStep() {
+  // A step after the one before, counted here; whether it was the last. `launched` is
+  // called before it waits.
+  bool MakeStep(const std::function<void()>& launched = [] {}) {
     EXPECT_OK(LaunchAll(steps));
+    launched();
     const absl::StatusOr<StepReport> report = exchange.Finish(steps);
     EXPECT_OK(report);
     ++steps;

@@ -86,7 +86,7 @@ TEST_F(LocalExchangeTest, WithoutConstantsAStepEndsTheExchange) {
     ASSERT_OK(exchange.Launch(2, bucket, ReadyEvent::Happened()));
   }
   const auto is_reason =
-      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("a run of 2 steps"));
+      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("a run of 2 updates"));
   EXPECT_THAT(exchange.Finish(2), is_reason);
   EXPECT_THAT(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()), is_reason);
   EXPECT_THAT(parameters_, ElementsAre(1, 2, 3));
