@@ -267,7 +267,7 @@ TEST_P(RingExchangeTest, WithoutConstantsAStepEndsTheExchange) {
   });
   // Each of them may hear of the end of the other first.
   EXPECT_THAT(statuses, testing::Contains(StatusIs(absl::StatusCode::kOutOfRange,
-                                                   HasSubstr("a run of 5 steps"))));
+                                                   HasSubstr("a run of 5 updates"))));
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(replicas[rank]->exchange->Finish(kSteps).status(), statuses[rank]);
   }

@@ -63,7 +63,7 @@ class Trainer {
     const BucketPlan* buckets;
     const DataSet* data;
     Sampler* sampler;
-    const TimeSource* time;  // The exchange's too. At zero when all start step 0.
+    const TimeSource* time;  // The exchange's too.
     Slowdown* slowdown;
     DeviceSpan parameters;
     DeviceSpan gradients;
