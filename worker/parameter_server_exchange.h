@@ -65,8 +65,8 @@ class ParameterServerExchange final : public GradientExchange {
   void Abort(absl::Status reason) override;
 
   // Fetches the parameters as the servers kept them after `step` steps of all workers;
-  // blocks. `parameters` has the size of the bound ones. The training thread's, after Bind
-  // and not between Launch and Finish.
+  // blocks. `parameters` has the size of the bound ones. The training thread's, after
+  // Bind and not between Launch and Finish.
   absl::StatusOr<SnapshotOrigin> ReadSnapshot(int64_t step, std::span<float> parameters);
 
   // Payload counts when a request has succeeded.
