@@ -23,7 +23,7 @@ constexpr int kWorkers = 3;
 constexpr int kServers = 2;
 constexpr int64_t kSteps = 5;
 constexpr int64_t kContributions = kWorkers * kSteps;
-constexpr int kVictim = 1;
+constexpr int kVictim = 0;
 constexpr int64_t kFaultyPush = 1;
 
 struct Mode {
@@ -86,10 +86,15 @@ std::vector<std::vector<uint32_t>> Train(const Mode& mode, PushFault fault) {
     workers.push_back(
         std::make_unique<Worker>(rank, buckets, cluster.plan(), std::move(channels)));
   }
-  // However fast they are, the others leave so much of the run to the victim.
-  std::latch happened(1);
-  RunWorkers(workers, [&happened](Worker& worker) {
+  // However fast they are, the others leave so much of the run to the victim. (It is the
+  // worker whose turn comes first where they take turns, so that it waits for nobody to
+  // be bound.) Later they wait until it has launched a step, not until it has made one,
+  // for which it may need them.
+  std::latch bound(1), happened(1);
+  RunWorkers(workers, [&](Worker& worker) {
     EXPECT_OK(worker.Bind());
+    if (worker.rank == kVictim) bound.count_down();
+    bound.wait();
     const auto launched = [&] {
       if (worker.rank == kVictim && worker.steps == kFaultyPush) happened.count_down();
     };
