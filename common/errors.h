@@ -27,6 +27,7 @@ enum class ExitCode : int {
 absl::Status PeerLostError(absl::string_view message);           // kUnavailable
 absl::Status RendezvousTimeoutError(absl::string_view message);  // kDeadlineExceeded
 absl::Status CheckFailedError(absl::string_view message);        // kDataLoss
+absl::Status NotANumberError(absl::string_view message);         // kOutOfRange
 
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 ExitCode ExitCodeOf(const absl::Status& status);

@@ -27,8 +27,8 @@ struct StepReport {
   // How much of Finish is known to have been for another worker's gradients, and whose.
   absl::Duration peer_late = absl::ZeroDuration();
   std::optional<int> waited_for = std::nullopt;
-  // The highest minus the lowest version among the slots of the bound parameters; 0 where
-  // all parts move on together.
+  // The highest minus the lowest version among the slots of the parameters that the step
+  // computed with; 0 where all parts move on together.
   int64_t version_skew = 0;
 };
 

@@ -92,6 +92,8 @@ TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
   total.set_payload_in(traffic.payload_in);
   total.set_initial_out(traffic.initial_out);
   total.set_initial_in(traffic.initial_in);
+  total.set_snapshot_out(traffic.snapshot_out);
+  total.set_snapshot_in(traffic.snapshot_in);
   if (traffic.wire_out) total.set_wire_out(*traffic.wire_out);
   if (traffic.wire_in) total.set_wire_in(*traffic.wire_in);
   return total;

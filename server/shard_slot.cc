@@ -86,7 +86,8 @@ absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
 absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
   RETURN_IF_ERROR(
       CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
-  std::optional<HeldPush> next = {{push, std::move(contribution)}};
+  std::optional<HeldPush> next =
+      HeldPush{.push = push, .contribution = std::move(contribution), .read = {}};
   bool first = true;
   while (next.has_value()) {
     const int64_t version = this->version();
@@ -125,13 +126,14 @@ absl::Status ShardSlot::CheckPushLocked(const PushInfo& push) const {
         "slot ", slot_.index, " is at version ", version_, ", and rank ", push.rank,
         " pushes step ", push.step, ", computed from version ", push.version));
   }
+  if (clocks_.HasPushed(push.rank, push.step)) return absl::OkStatus();
   const int64_t pulled = pulled_[push.rank].version;
   if (stale_updates_.delay_compensation() != 0 && pulled != push.version) {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", push.rank, " pushes step ", push.step, " to slot ", slot_.index,
         ", computed from version ", push.version, ", but has pulled version ", pulled));
   }
-  if (clocks_.HasLeft(push.rank) && !clocks_.HasPushed(push.rank, push.step)) {
+  if (clocks_.HasLeft(push.rank)) {
     return absl::FailedPreconditionError(absl::StrCat("rank ", push.rank, " pushes step ",
                                                       push.step, " to slot ", slot_.index,
                                                       ", which it has left"));
@@ -150,6 +152,8 @@ absl::Status ShardSlot::TakeLocked(HeldPush held, const StepConstants& constants
   if (!clocks_.HasPushed(push.rank, push.step)) {  // Else it has waited.
     clocks_.RecordPush(push.rank, push.step);
     if (budget_) budget_->Spend(push.rank);
+    // Its worker may pull for the next step while it waits.
+    held.read = pulled_[push.rank];
   }
   switch (action) {
     case PushAction::kHold:
@@ -206,7 +210,7 @@ void ShardSlot::UpdateLocked(StepConstants constants) {
   }
   const float lambda = stale_updates_.delay_compensation();
   const std::span<const float> read =
-      lambda == 0 ? std::span<const float>() : pulled_[only->push.rank].values;
+      lambda == 0 ? std::span<const float>() : only->read.values;
   const std::span<float> parameters = parameters_.MakeWritable();
   SliceOptimizer* const optimizer = &optimizer_;
   fold_.Mean(terms, [&](int64_t begin, std::span<float> mean) {
@@ -255,13 +259,18 @@ PullTicket ShardSlot::Pull(const PullInfo& pull, PullDone done) {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) {
       answer = aborted_;
-    } else if (const auto version = VersionForLocked(pull)) {
-      answer = AnswerLocked(pull, *version);
-    } else {
+    } else if (const auto version = VersionForLocked(pull); !version) {
       const int64_t id = ++last_pull_id_;
       parked_.push_back(
           {.id = id, .pull = pull, .since = time_->Elapsed(), .done = std::move(done)});
       return {.slot = slot_.index, .id = id};
+    } else if (*version < version_ - static_cast<int64_t>(older_.size())) {
+      answer = absl::FailedPreconditionError(
+          absl::StrCat("slot ", slot_.index, " is at version ", version_, ", and rank ",
+                       pull.rank, " pulls it for step ", pull.step, ", whose version ",
+                       *version, " is no longer kept"));
+    } else {
+      answer = AnswerLocked(pull, *version);
     }
   }
   done(std::move(answer));
@@ -356,9 +365,10 @@ SlotVersion ShardSlot::CurrentLocked() const {
 
 std::optional<int64_t> ShardSlot::VersionForLocked(const PullInfo& pull) const {
   if (!initialized_ || clocks_.clock(pull.rank) < pull.step) return std::nullopt;
+  if (const auto version = policy_->OnPull(pull, clocks_, version_)) return version;
   // Of a run that is over the policy might wait for more.
   if (steps_ > 0 && counted_ >= workers_ * steps_) return version_;
-  return policy_->OnPull(pull, clocks_, version_);
+  return std::nullopt;
 }
 
 PullAnswer ShardSlot::AnswerLocked(const PullInfo& pull, int64_t version) {

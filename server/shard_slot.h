@@ -55,6 +55,7 @@ class ShardSlot {
   struct HeldPush {
     PushInfo push;
     Contribution contribution;
+    SlotVersion read;  // That it was computed from; kept for delay compensation only.
   };
   struct ParkedPull {
     int64_t id = 0;

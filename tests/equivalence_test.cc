@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,9 +75,10 @@ BucketPlan Buckets() { return PlanBuckets(MlpLayout(kWidths), 700, 200); }
 
 using MakeExchange = std::function<std::unique_ptr<GradientExchange>(int rank)>;
 
-// One rank's training: a worker process without the process.
-absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
-                       std::vector<uint64_t>* digests) {
+// One rank's training: a worker process without the process. Without `steps` the exchange
+// ends it.
+absl::Status TrainRank(int rank, int workers, std::optional<int64_t> steps,
+                       GradientExchange* exchange, std::vector<uint64_t>* digests) {
   const RealTime time;
   const std::unique_ptr<Device> device = MakeCpuDevice();
   ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
@@ -91,7 +93,7 @@ absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
   Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
   Slowdown slowdown(1, time, [](absl::Duration) {});
   Trainer trainer(
-      {.rank = rank, .workers = workers, .steps = kSteps, .digest_interval = 1},
+      {.rank = rank, .workers = workers, .steps = steps, .digest_interval = 1},
       {.device = device.get(),
        .model = model.get(),
        .exchange = exchange,
@@ -100,19 +102,28 @@ absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
        .sampler = &sampler,
        .time = &time,
        .slowdown = &slowdown,
-       .parameters = parameters.span()},
+       .parameters = parameters.span(),
+       .gradients = gradients.span()},
       [digests](const StepRecord& step) { digests->push_back(step.parameter_digest()); });
   return trainer.Run();
 }
 
-// The digests after every step, equal on all ranks.
-std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
+// By rank, the digests after every step.
+std::vector<std::vector<uint64_t>> TrainRanks(int workers, std::optional<int64_t> steps,
+                                              const MakeExchange& make) {
   std::vector<std::vector<uint64_t>> digests(workers);
   const auto statuses = RunRanks(workers, [&](int rank) {
     const std::unique_ptr<GradientExchange> exchange = make(rank);
-    return TrainRank(rank, workers, exchange.get(), &digests[rank]);
+    return TrainRank(rank, workers, steps, exchange.get(), &digests[rank]);
   });
   for (const absl::Status& status : statuses) EXPECT_OK(status);
+  return digests;
+}
+
+// The digests after every step, equal on all ranks.
+std::vector<uint64_t> Train(int workers, std::optional<int64_t> steps,
+                            const MakeExchange& make) {
+  const auto digests = TrainRanks(workers, steps, make);
   for (int rank = 1; rank < workers; ++rank) EXPECT_EQ(digests[rank], digests[0]);
   EXPECT_EQ(digests[0].size(), kSteps);
   return digests[0];
@@ -122,28 +133,41 @@ std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
                                 const Optimizer& optimizer = Momentum()) {
   const RealTime time;
   auto transports = MakeRing(kind, workers);
-  return Train(workers, [&](int rank) {
+  return Train(workers, kSteps, [&](int rank) {
     return std::make_unique<RingExchange>(
         rank, workers, Buckets(), optimizer, ConstantsOf(optimizer),
         std::move(transports[rank]), RingOptions(), &time);
   });
 }
 
-std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
-                                   Sync::Order order,
-                                   const Optimizer& optimizer = Momentum()) {
-  const RealTime time;
-  ParameterServerCluster cluster({.kind = kind,
-                                  .buckets = Buckets(),
-                                  .servers = servers,
-                                  .workers = workers,
-                                  .order = order,
-                                  .optimizer = optimizer,
-                                  .steps = kSteps});
-  return Train(workers, [&](int rank) {
+ParameterServerCluster::Options ClusterOptions(int workers, int servers, ChannelKind kind,
+                                               const std::string& mode,
+                                               const Optimizer& optimizer) {
+  return {.kind = kind,
+          .buckets = Buckets(),
+          .servers = servers,
+          .workers = workers,
+          .mode = ModeOf(mode),
+          .optimizer = optimizer,
+          .steps = kSteps};
+}
+
+MakeExchange ExchangesWith(ParameterServerCluster& cluster, const TimeSource& time) {
+  return [&cluster, &time](int rank) {
     return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
                                                      cluster.NewChannels(rank), &time);
-  });
+  };
+}
+
+constexpr char kRingOrder[] = "sync { order: RING }";
+constexpr char kRankOrder[] = "sync { order: RANK }";
+
+std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
+                                   const std::string& mode,
+                                   const Optimizer& optimizer = Momentum()) {
+  const RealTime time;
+  ParameterServerCluster cluster(ClusterOptions(workers, servers, kind, mode, optimizer));
+  return Train(workers, std::nullopt, ExchangesWith(cluster, time));
 }
 
 class EquivalenceTest : public testing::TestWithParam<int> {};
@@ -158,7 +182,7 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
   const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
   for (int servers = 1; servers <= 3; ++servers) {
     for (const ChannelKind kind : {ChannelKind::kInProcess, ChannelKind::kGrpc}) {
-      EXPECT_EQ(TrainServers(GetParam(), servers, kind, Sync::RING), expected)
+      EXPECT_EQ(TrainServers(GetParam(), servers, kind, kRingOrder), expected)
           << servers << " servers, " << ChannelKindName(kind);
     }
   }
@@ -166,13 +190,13 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
 
 // More servers than a bucket has elements: some own nothing of it.
 TEST_P(EquivalenceTest, ServersWithoutSlotsChangeNothing) {
-  EXPECT_EQ(TrainServers(GetParam(), 60, ChannelKind::kInProcess, Sync::RING),
+  EXPECT_EQ(TrainServers(GetParam(), 60, ChannelKind::kInProcess, kRingOrder),
             TrainRing(GetParam(), TransportKind::kInProcess));
 }
 
 TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
-  const auto one = TrainServers(GetParam(), 1, ChannelKind::kInProcess, Sync::RANK);
-  EXPECT_EQ(TrainServers(GetParam(), 3, ChannelKind::kInProcess, Sync::RANK), one);
+  const auto one = TrainServers(GetParam(), 1, ChannelKind::kInProcess, kRankOrder);
+  EXPECT_EQ(TrainServers(GetParam(), 3, ChannelKind::kInProcess, kRankOrder), one);
   // Two terms have one sum; from three on the order shows, or this test sees nothing.
   const auto ring = TrainRing(GetParam(), TransportKind::kInProcess);
   if (GetParam() <= 2) {
@@ -182,12 +206,37 @@ TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
   }
 }
 
+TEST_P(EquivalenceTest, BackupWithoutSparesEqualsTheRing) {
+  EXPECT_EQ(TrainServers(GetParam(), 2, ChannelKind::kGrpc, "backup { spares: 0 }"),
+            TrainRing(GetParam(), TransportKind::kInProcess));
+}
+
+// By rank: they are apart by the order in which they take turns.
+std::vector<std::vector<uint64_t>> TrainDelayed(int workers, const std::string& mode,
+                                                int servers) {
+  const RealTime time;
+  ParameterServerCluster cluster(
+      ClusterOptions(workers, servers, ChannelKind::kGrpc, mode, Momentum()));
+  const auto digests = TrainRanks(workers, std::nullopt, ExchangesWith(cluster, time));
+  for (const auto& rank : digests) EXPECT_EQ(rank.size(), kSteps);
+  return digests;
+}
+
+TEST_P(EquivalenceTest, AFixedDelayGivesTheSameBitsInEveryRun) {
+  for (const int delay : {0, 3}) {
+    const std::string mode = absl::StrCat("fixed_delay { delay: ", delay, " }");
+    const auto once = TrainDelayed(GetParam(), mode, 2);
+    EXPECT_EQ(TrainDelayed(GetParam(), mode, 2), once) << mode;
+    EXPECT_EQ(TrainDelayed(GetParam(), mode, 3), once) << mode;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, EquivalenceTest, testing::Values(1, 2, 3, 4),
                          [](const auto& info) { return absl::StrCat("N", info.param); });
 
 std::vector<uint64_t> TrainLocally(const Optimizer& optimizer) {
   const RealTime time;
-  return Train(1, [&](int) {
+  return Train(1, kSteps, [&](int) {
     return std::make_unique<LocalExchange>(Buckets(), optimizer, ConstantsOf(optimizer),
                                            &time);
   });
@@ -209,7 +258,7 @@ class OptimizerEquivalenceTest : public testing::TestWithParam<const char*> {
 TEST_P(OptimizerEquivalenceTest, ServersInRingOrderEqualTheRing) {
   const auto expected = TrainRing(3, TransportKind::kInProcess, scheduled_);
   for (int servers = 1; servers <= 3; ++servers) {
-    EXPECT_EQ(TrainServers(3, servers, ChannelKind::kInProcess, Sync::RING, scheduled_),
+    EXPECT_EQ(TrainServers(3, servers, ChannelKind::kInProcess, kRingOrder, scheduled_),
               expected)
         << servers << " servers";
   }
@@ -220,7 +269,12 @@ TEST_P(OptimizerEquivalenceTest, ServersInRingOrderEqualTheRing) {
 TEST_P(OptimizerEquivalenceTest, OneWorkerEqualsTheProcessAlone) {
   const auto local = TrainLocally(scheduled_);
   EXPECT_EQ(TrainRing(1, TransportKind::kInProcess, scheduled_), local);
-  EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, Sync::RING, scheduled_), local);
+  for (const char* mode :
+       {kRingOrder, "backup { spares: 0 }", "bounded { bound: 0 }",
+        "bounded { bound: 2 }", "async {}", "fixed_delay { delay: 0 }"}) {
+    EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, mode, scheduled_), local)
+        << mode;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

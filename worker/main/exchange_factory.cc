@@ -22,7 +22,7 @@ namespace {
 // its own error is for when those fail.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
+using MadeExchange = absl::StatusOr<WorkerExchange>;
 
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                                          const TimeSource* time,
@@ -41,8 +41,22 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
   }
-  return std::make_unique<ParameterServerExchange>(rank, plan.slots, std::move(channels),
-                                                   time);
+  auto exchange = std::make_unique<ParameterServerExchange>(rank, plan.slots,
+                                                            std::move(channels), time);
+  SnapshotReader read =
+      [servers = exchange.get()](
+          int64_t step, std::span<float> parameters) -> absl::StatusOr<EvaluationRecord> {
+    ASSIGN_OR_RETURN(const ParameterServerExchange::SnapshotOrigin origin,
+                     servers->ReadSnapshot(step, parameters));
+    EvaluationRecord record;
+    record.set_step(step);
+    record.set_time_ns(absl::ToInt64Nanoseconds(origin.time));
+    record.set_version_min(origin.version_min);
+    record.set_version_max(origin.version_max);
+    return record;
+  };
+  return WorkerExchange{.exchange = std::move(exchange),
+                        .read_snapshot = std::move(read)};
 }
 
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
@@ -68,25 +82,29 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
   RingOptions options;
   options.job_fingerprint = fingerprint;
   options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
-  return std::make_unique<RingExchange>(
-      rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
-      StepConstantsOf(client), std::move(transport), options, time);
+  return WorkerExchange{
+      .exchange = std::make_unique<RingExchange>(
+          rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
+          StepConstantsOf(client), std::move(transport), options, time),
+      .steps = spec.steps()};
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
-    const Endpoint& endpoint, int rank, const JobPlan& plan, const TimeSource* time,
-    CoordinatorClient& client) {
+absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
+                                            const JobPlan& plan, const TimeSource* time,
+                                            CoordinatorClient& client) {
   switch (client.spec().arm().mode_case()) {
     case Arm::kParameterServer:
       return MakeParameterServerExchange(rank, plan, time, client);
     case Arm::kRing:
       return MakeRingExchange(endpoint, rank, plan, time, client);
     case Arm::kLocal:
-      return std::make_unique<LocalExchange>(
-          plan.buckets, client.spec().experiment().training().optimizer(),
-          StepConstantsOf(client), time);
+      return WorkerExchange{
+          .exchange = std::make_unique<LocalExchange>(
+              plan.buckets, client.spec().experiment().training().optimizer(),
+              StepConstantsOf(client), time),
+          .steps = client.spec().steps()};
     case Arm::MODE_NOT_SET:
       break;
   }
