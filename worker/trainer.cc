@@ -165,7 +165,7 @@ absl::Status Trainer::CheckFinite(int64_t step, const Bucket& bucket) {
       tensors.begin(), tensors.end(),
       [element](const Tensor& candidate) { return element < candidate.range.end(); });
   CHECK(tensor != tensors.end());
-  return NotANumberError(absl::StrCat("rank ", options_.rank, ": the gradient of tensor ",
+  return NotANumberError(absl::StrCat("rank ", options_.rank, "'s gradient of tensor ",
                                       tensor->name, " is ", gradients[*found],
                                       " at element ", element - tensor->range.begin,
                                       ", in step ", step));

@@ -258,7 +258,7 @@ TEST_F(TrainerTest, AGradientThatIsNotFiniteEndsTrainingAndIsNamed) {
   EXPECT_THAT(
       status,
       StatusIs(absl::StatusCode::kOutOfRange,
-               testing::MatchesRegex(absl::StrCat("rank 1: the gradient of tensor ",
+               testing::MatchesRegex(absl::StrCat("rank 1's gradient of tensor ",
                                                   model_->layout().tensors()[tensor].name,
                                                   " is -?nan at element 0, in step 0"))));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotANumber);
