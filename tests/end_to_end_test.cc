@@ -82,10 +82,11 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   EXPECT_THAT(per_run("steps"), ElementsAre(24, 24));
   EXPECT_THAT(per_run("buckets"), ElementsAre(48, 48));
   EXPECT_THAT(per_run("digests"), ElementsAre(24, 24));
-  EXPECT_THAT(per_run("updates"), ElementsAre(48, 0));
+  EXPECT_THAT(per_run("contributions"), ElementsAre(96, 0));
   EXPECT_THAT(per_run("evaluations"), ElementsAre(3, 3));
-  // Payload and first distribution in both directions; the ring knows its wire, too.
-  EXPECT_THAT(per_run("links"), ElementsAre(16, 12));
+  // Payload, first distribution and snapshots in both directions; the ring knows its
+  // wire, too.
+  EXPECT_THAT(per_run("links"), ElementsAre(24, 16));
   EXPECT_THAT(per_run("events"), ElementsAre(8, 4));     // Each joins and leaves.
   EXPECT_THAT(per_run("recording"), ElementsAre(9, 5));  // Two of each, and the writer's.
 
@@ -93,8 +94,10 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
                      "WHERE NOT (start_ns < ready_ns AND ready_ns <= launched_ns AND "
                      "launched_ns <= done_ns AND done_ns < start_ns + total_ns)"),
             0);
-  EXPECT_EQ(QueryOne("SELECT count(*) FROM updates WHERE contributions = 2 AND "
-                     "time_ns >= 0 AND version BETWEEN 1 AND 12"),
+  // In each update of a slot, both workers' gradients from the version before.
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM (SELECT 1 FROM contributions WHERE "
+                     "version_read = version AND version < 12 AND time_ns >= 0 AND "
+                     "dropped IS NULL GROUP BY slot, version HAVING count(*) = 2)"),
             48);
   EXPECT_EQ(QueryOne("SELECT count(*) FROM processes WHERE left_unix_ns > joined_unix_ns "
                      "AND outcome = 'ok'"),
