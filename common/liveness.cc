@@ -99,10 +99,17 @@ std::vector<std::string> LivenessJudge::Culprits(absl::Duration duration,
   const std::vector<std::string> stuck = StuckFor(duration, now);
   if (stuck.empty()) return {};
   std::vector<std::string> culprits;
-  for (const std::string& name : StuckFor(duration / 2, now)) {
+  for (const std::string& name : stuck) {
     if (members_.at(name).activity.awaiting().empty()) culprits.push_back(name);
   }
-  return culprits.empty() ? stuck : culprits;
+  if (!culprits.empty()) return culprits;
+  // All that are stuck wait. As long as anybody gets on, it may be the one they wait for.
+  const bool all_stuck =
+      std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
+        return !member.second.activity.under_way() ||
+               now - member.second.advanced >= duration;
+      });
+  return all_stuck ? stuck : culprits;
 }
 
 void LivenessJudge::FindStalled(absl::Duration now, Findings* findings) {

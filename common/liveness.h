@@ -62,10 +62,9 @@ class LivenessJudge {
   void FindStalled(absl::Duration now, Findings* findings);
   // Members under way that have made no progress for so long.
   std::vector<std::string> StuckFor(absl::Duration duration, absl::Duration now) const;
-  // Where anyone is stuck for `duration`: who is to blame for it. Whoever waits for
-  // another began to wait at about the moment when that one got stuck, so those who wait
-  // for nobody are to blame when they are stuck for half as long; without any, all of
-  // the stuck.
+  // Who is to blame where anyone is stuck for `duration`: those of the stuck who wait for
+  // nobody. Without any, all of the stuck, but not while anyone gets on, who may be the one
+  // they wait for: a wait may last for several steps of others.
   std::vector<std::string> Culprits(absl::Duration duration, absl::Duration now) const;
 
   const LivenessSettings settings_;

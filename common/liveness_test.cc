@@ -106,7 +106,7 @@ TEST_F(LivenessTest, TheOneWaitedForIsToBlameThoughItGotStuckLater) {
   const Activity a = At(12, "bucket 0 of left neighbour worker 1"), before = At(11),
                  b = At(12);
   ASSERT_OK(Pass(Seconds(3), &a, &before).error);
-  EXPECT_THAT(Pass(Seconds(30), &a, &b).error,
+  EXPECT_THAT(Pass(Seconds(31), &a, &b).error,
               StatusIs(StatusCode::kUnavailable,
                        HasSubstr("worker 1 (process 11 on b) (step 12, forward) is")));
 }
@@ -117,6 +117,16 @@ TEST_F(LivenessTest, WhereEveryoneWaitsAllAreNamed) {
               StatusIs(StatusCode::kUnavailable,
                        AllOf(HasSubstr("worker 0"), HasSubstr("worker 1"),
                              HasSubstr("are stalled"))));
+}
+
+TEST_F(LivenessTest, WhoeverWaitsIsFineWhileAnotherGetsOn) {
+  const Activity waiting = At(1, "slot 0 of server 0");
+  for (uint64_t progress = 1; progress < 5; ++progress) {
+    const Activity b = At(progress);
+    EXPECT_OK(Pass(Seconds(29), &waiting, &b).error);
+  }
+  const Activity b = At(4, "slot 0 of server 0");
+  EXPECT_FALSE(Pass(Seconds(31), &waiting, &b).error.ok());
 }
 
 TEST_F(LivenessTest, ProgressStartsTheClockAgain) {

@@ -19,6 +19,8 @@ struct ContributionTotals {
   int64_t late = 0;   // Of `made`: dropped because the round had closed.
   int64_t stale = 0;  // The same because of too much staleness.
   int64_t clock_lag_max = 0;
+  // Of `made`: applied onto another version than step * workers + rank.
+  int64_t out_of_turn = 0;
 };
 
 // The updates of one slot that were made of the same number of contributions.

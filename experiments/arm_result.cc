@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/job_plan.h"
 #include "experiments/arm_mode.h"
@@ -88,9 +89,10 @@ Waiting WaitingOf(const ArmRecords& records) {
   }
   if (total_ns == 0) return {};
   Waiting waiting;
-  waiting.share = Seconds(exposed_ns) / Seconds(total_ns);
+  waiting.exposed = Seconds(exposed_ns) / Seconds(total_ns);
   for (const auto& [worker, ns] : for_worker_ns) {
     waiting.for_worker[worker] = Seconds(ns) / Seconds(total_ns);
+    waiting.for_others += waiting.for_worker[worker];
   }
   return waiting;
 }
@@ -111,22 +113,34 @@ double FinalLoss(const ArmRecords& records) {
     sum += SumOfLosses(rank, begin, steps);
     count += steps - begin;
   }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN()
+                    : sum / static_cast<double>(count);
 }
 
 // Whether the mean over the last steps of all ranks is not below that over as many first
-// ones; false where a rank has too few.
+// ones; or, where a loss was high above the first of all, not clearly below that one:
+// what blows up and then only guesses has a mean of its first steps that says nothing.
+// False where a rank has too few steps.
 bool StaysAboveItsStart(const ArmRecords& records) {
+  constexpr double kBlownUp = 2;
+  constexpr double kClearlyBelow = 0.9;
   double first = 0;
   double last = 0;
+  double start = std::numeric_limits<double>::infinity();
+  double highest = 0;
   for (const auto& rank : records.steps) {
     const int64_t steps = static_cast<int64_t>(rank.size());
     const int64_t counted = std::min(kFinalLossSteps, steps / 2);
     if (counted < kFewestLossSteps) return false;
     first += SumOfLosses(rank, 0, counted) / static_cast<double>(counted);
     last += SumOfLosses(rank, steps - counted, steps) / static_cast<double>(counted);
+    // A rank that comes late starts from what the others have made of the parameters.
+    start = std::min(start, rank.front().loss());
+    for (const StepRecord& step : rank) highest = std::max(highest, step.loss());
   }
-  return !records.steps.empty() && last >= first;
+  if (records.steps.empty()) return false;
+  const double end = last / static_cast<double>(records.steps.size());
+  return last >= first || (highest > kBlownUp * start && end > kClearlyBelow * start);
 }
 
 bool AllLossesAreFinite(const ArmRecords& records) {
@@ -257,6 +271,14 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   }
   const int64_t slots = static_cast<int64_t>(PlanJob(spec).slots.slots.size());
   result.contributions = SummarizeContributions(records, spec.workers(), slots);
+  double made = 0;
+  double applied = 0;
+  for (const WorkerContributions& worker : result.contributions.workers) {
+    made += worker.made;
+    applied += worker.applied;
+  }
+  result.applied_samples_per_second =
+      result.samples_per_second * (made == 0 ? 1 : applied / made);
   result.endpoints = TrafficOf(spec, records);
   result.convergence = ConvergenceOf(spec, records, result);
   Certify(spec, records, &result);

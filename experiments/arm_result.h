@@ -40,8 +40,10 @@ struct RecordingCost {
 
 // As shares of the time of all steps of all ranks.
 struct Waiting {
-  double share = 0;  // `exposed`
-  // Of it: for which worker's gradients, by rank, where servers know.
+  double exposed = 0;
+  // Of it: for another worker's gradients, and by rank for whose, where servers know. The
+  // rest is bytes on the wire and work of servers.
+  double for_others = 0;
   std::map<int, double> for_worker;
 };
 
@@ -82,6 +84,8 @@ struct ArmResult {
   int servers = 0;
   Convergence convergence = Convergence::kFinished;
   double samples_per_second = 0;  // All samples over the training's wall time.
+  // Without those of contributions that were dropped.
+  double applied_samples_per_second = 0;
   StepTimes step_ms;
   RecordingCost recording;
   Waiting waiting;

@@ -1,5 +1,6 @@
 #include "experiments/arm_result.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -128,7 +129,7 @@ TEST_F(ArmResultTest, FinalLossIsOfTheLastTwentySteps) {
 }
 
 TEST_F(ArmResultTest, FinalLossOfFewSteps) {
-  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).final_loss, 0);
+  EXPECT_TRUE(std::isnan(Result(RingSpec(2)).final_loss));
   for (const double loss : {4.0, 3.0, 2.0}) AddStep(0).set_loss(loss);
   EXPECT_DOUBLE_EQ(Result(RingSpec(2)).final_loss, 3);
 }
@@ -257,6 +258,19 @@ TEST_F(ArmResultTest, ATrainingLossThatEndsNoLowerThanItBeganIsDivergence) {
   EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
 }
 
+// It blows up within the first steps and then guesses: 2.35 at first, log(10) at last.
+TEST_F(ArmResultTest, AnArmThatBlowsUpAtOnceAndThenGuessesHasDiverged) {
+  for (int step = 0; step < 200; ++step) {
+    AddStep(0).set_loss(step == 0 ? 2.35 : step < 10 ? 400 : 2.36);
+  }
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
+}
+
+TEST_F(ArmResultTest, AnArmThatEndedBeforeAStepHasNoLoss) {
+  const ArmResult result = Result(AsyncSpec(2), absl::OutOfRangeError("is nan"));
+  EXPECT_TRUE(std::isnan(result.final_loss)) << result.final_loss;
+}
+
 // Four steps against four say nothing.
 TEST_F(ArmResultTest, AFewStepsAreNoDivergence) {
   for (int step = 0; step < 9; ++step) AddStep(0).set_loss(step);
@@ -268,7 +282,7 @@ TEST_F(ArmResultTest, OfALongRunTheFirstAndLastTwentyStepsCount) {
   EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
   for (int step = 80; step < 100; ++step) records_.steps[0][step].set_loss(step - 70);
   EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
-  records_.steps[0][99].set_loss(-200);
+  records_.steps[0][99].set_loss(-400);
   EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
 }
 
@@ -303,7 +317,8 @@ TEST_F(ArmResultTest, WaitingIsAShareOfTheTimeOfAllSteps) {
   records_.steps[0][0].set_peer_late_ns(4 * kMillisecond);
   records_.steps[0][0].set_waited_for(1);
   const Waiting waiting = Result(ServersSpec(2, 1, Sync::RING)).waiting;
-  EXPECT_DOUBLE_EQ(waiting.share, 11.0 / 50);
+  EXPECT_DOUBLE_EQ(waiting.exposed, 11.0 / 50);
+  EXPECT_DOUBLE_EQ(waiting.for_others, 4.0 / 50);
   EXPECT_THAT(waiting.for_worker, ElementsAre(Pair(1, testing::DoubleEq(4.0 / 50))));
 }
 

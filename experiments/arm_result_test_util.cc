@@ -79,6 +79,7 @@ ArmResult FullArmResult() {
   arm.workers = 2;
   arm.servers = 1;
   arm.samples_per_second = 12345.6;
+  arm.applied_samples_per_second = 12345.6;
   arm.step_ms = {.p50 = 1.5,
                  .p99 = 9,
                  .mean = 2.1,
@@ -89,7 +90,8 @@ ArmResult FullArmResult() {
                  .optimizer = 0.5,
                  .unaccounted = 0.6};
   arm.recording = {.training_thread_share = 0.125, .processor_share = 0.5};
-  arm.waiting = {.share = 0.75, .for_worker = {{0, 0.125}, {1, 0.5}}};
+  arm.waiting = {
+      .exposed = 0.75, .for_others = 0.625, .for_worker = {{0, 0.125}, {1, 0.5}}};
   arm.final_loss = 0.12345;
   arm.evaluations = {{.step = 512,
                       .seconds = 1.25,

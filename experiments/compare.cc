@@ -178,8 +178,8 @@ absl::Status CheckCertificates(const std::vector<ArmResult>& results) {
     for (const Certificate* certificate :
          {&result.replica, &result.traffic, &result.consistency}) {
       if (certificate->verdict == Verdict::kFail) {
-        return CheckFailedError(
-            absl::StrCat("arm ", result.name, ": ", certificate->why));
+        return CheckFailedError(absl::StrCat("arm ", result.name, ", seed ", result.seed,
+                                             ": ", certificate->why));
       }
     }
   }

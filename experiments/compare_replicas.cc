@@ -31,6 +31,8 @@ void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* 
   for (size_t i = 1; i < runs->size(); ++i) {
     for (size_t reference = 0; reference < i; ++reference) {
       if (!MustBeEqual(specs[i], specs[reference])) continue;
+      // Of a run that did not come to its end nothing is certified.
+      if (!(*runs)[i].error.empty() || !(*runs)[reference].error.empty()) continue;
       Certificate& certificate = (*runs)[i].replica;
       if (certificate.verdict == Verdict::kFail) break;
       const std::string& name = (*runs)[reference].name;

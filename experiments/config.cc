@@ -95,7 +95,8 @@ absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count)
         absl::StrCat("training.global_batch: is ", training.global_batch(),
                      ", more than the training set has; allowed: at most ", train_count));
   }
-  const int64_t most_epochs = std::numeric_limits<int64_t>::max() / train_count;
+  const int64_t steps_per_epoch = train_count / training.global_batch();
+  const int64_t most_epochs = kMostSteps / steps_per_epoch;
   if (training.epochs() > most_epochs) {
     return absl::InvalidArgumentError(absl::StrCat(
         "training.epochs: is ", training.epochs(), "; allowed: at most ", most_epochs));

@@ -133,7 +133,10 @@ class Checker {
     const Training& training = experiment_.training();
     switch (training.length_case()) {
       case Training::kSteps:
-        RETURN_IF_ERROR(CheckAtLeast("training.steps", training.steps(), 1));
+        if (training.steps() < 1 || training.steps() > kMostSteps) {
+          return Wrong("training.steps", absl::StrCat("is ", training.steps()),
+                       absl::StrCat("1 to ", kMostSteps));
+        }
         break;
       case Training::kEpochs:
         RETURN_IF_ERROR(CheckAtLeast("training.epochs", training.epochs(), 1));

@@ -12,6 +12,8 @@ namespace psring {
 
 // More workers or servers than this are taken for a slip of the pen.
 inline constexpr int64_t kMostProcesses = 4096;
+// Products with the number of processes or of bytes must not overflow.
+inline constexpr int64_t kMostSteps = 1'000'000'000;
 // The same for the runs of one arm.
 inline constexpr int64_t kMostSeeds = 1000;
 

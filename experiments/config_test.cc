@@ -183,7 +183,7 @@ TEST(LoadExperimentTest, Refuses) {
        "training.global_batch: 4 samples cannot be divided among the 8 workers of arm "
        "'ring'; allowed: multiples of 8, the nearest are 8"},
       {{"training={global_batch: 2}"}, "training: has no length; allowed: steps, epochs"},
-      {{"training.steps=0"}, "training.steps: is 0; allowed: at least 1"},
+      {{"training.steps=0"}, "training.steps: is 0; allowed: 1 to 1000000000"},
       {{"training.epochs=-1"}, "training.epochs: is -1; allowed: at least 1"},
       {{"training.optimizer={}"},
        "training.optimizer: missing; allowed: sgd, adam, adamw, adagrad"},

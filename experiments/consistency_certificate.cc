@@ -28,6 +28,10 @@ class Checker {
                             " contributions of worker ", rank,
                             ", and this mode drops none");
       }
+      if (promise_.in_turn && totals.out_of_turn > 0) {
+        return absl::StrCat("applied ", totals.out_of_turn, " contributions of worker ",
+                            rank, " out of turn");
+      }
       if (promise_.clock_lag && totals.clock_lag_max > *promise_.clock_lag) {
         return absl::StrCat("let worker ", rank, " be ", totals.clock_lag_max,
                             " steps ahead of the slowest, more than ",
@@ -40,10 +44,14 @@ class Checker {
   // Of all slots together. With a promise of d, contributions have staleness
   // min(version, d): where it is less than d, they were computed from version 0.
   Fault CheckStaleness(const ArmRecords& records) const {
-    if (!promise_.staleness) return std::nullopt;
     for (const auto& [rank, bins] : records.staleness) {
       for (const auto& [staleness, totals] : bins) {
-        if (staleness == *promise_.staleness) continue;
+        if (promise_.most_staleness && staleness > *promise_.most_staleness) {
+          return absl::StrCat("worker ", rank, " has contributions of staleness ",
+                              staleness, ", and more than ", *promise_.most_staleness,
+                              " is dropped");
+        }
+        if (!promise_.staleness || staleness == *promise_.staleness) continue;
         if (staleness < *promise_.staleness && totals.count == totals.of_version_0) {
           continue;
         }
@@ -63,7 +71,7 @@ class Checker {
         return absl::StrCat("counted ", totals.made, " contributions of worker ", rank,
                             " to ", totals.steps, " steps");
       }
-      if (promise_.lockstep && totals.made != spec_.steps()) {
+      if (promise_.even && totals.made != spec_.steps()) {
         return absl::StrCat("counted ", totals.made, " contributions of worker ", rank,
                             " in a run of ", spec_.steps(), " steps");
       }
@@ -128,7 +136,16 @@ Certificate CertifyConsistency(const JobSpec& spec, const ArmRecords& records) {
   }
   std::string why = absl::StrCat("all ", spec.workers() * spec.steps(),
                                  " contributions counted once in every slot");
-  if (promise->staleness) absl::StrAppend(&why, ", staleness ", *promise->staleness);
+  if (promise->staleness) {
+    int64_t most = 0;
+    for (const auto& [rank, bins] : records.staleness) {
+      if (!bins.empty()) most = std::max(most, bins.rbegin()->first);
+    }
+    absl::StrAppend(&why, ", staleness ", most);
+    if (most < *promise->staleness) {
+      absl::StrAppend(&why, " of ", *promise->staleness);
+    }
+  }
   if (promise->clock_lag) {
     absl::StrAppend(&why, ", clock lag ", clock_lag, " of ", *promise->clock_lag);
   }

@@ -86,7 +86,8 @@ std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
   const int64_t snapshots = interval == 0 ? 1 : (spec.steps() + interval - 1) / interval;
   // A server's copies of the versions that workers have read, for each the parameters.
   const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
-  int64_t versions = promise ? promise->older_versions : 0;
+  const int64_t older = promise ? promise->older_versions : 0;
+  int64_t versions = older;
   if (spec.arm().parameter_server().stale_updates().delay_compensation() != 0) {
     versions += spec.workers();
   }
@@ -109,7 +110,9 @@ std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
   }
   for (int server = 0; server < spec.servers(); ++server) {
     const int64_t share = ServerStepBytes(plan.slots, server, /*workers=*/1);
-    row(absl::StrCat("server ", server), {share, 0, state(share), share * spec.workers(),
+    // One of each worker, and those that wait for their turn.
+    const int64_t contributions = spec.workers() + older;
+    row(absl::StrCat("server ", server), {share, 0, state(share), share * contributions,
                                           share * versions, 0, 0, share * snapshots});
   }
   return FormatTable(

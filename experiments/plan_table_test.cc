@@ -138,7 +138,7 @@ TEST(PlanTableTest, OlderVersionsTakeMemory) {
   JobSpec spec = ServersSpec();
   ParameterServerMode& mode = *spec.mutable_arm()->mutable_parameter_server();
   mode.mutable_fixed_delay()->set_delay(5);
-  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 56 168 280 0 0 168 728"));
+  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 56 448 280 0 0 168 1,008"));
   mode.mutable_async();
   mode.mutable_stale_updates()->set_delay_compensation(0.5f);
   EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 56 168 168 0 0 168 616"));

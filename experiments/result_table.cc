@@ -142,6 +142,16 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
       return WithThousands(static_cast<int64_t>(value));
     });
   });
+  const bool dropped = std::any_of(arms.begin(), arms.end(), [](const ArmRuns& arm) {
+    return DroppedCell(arm) != "0";
+  });
+  if (dropped) {
+    row("  of them applied", [](const ArmRuns& arm) {
+      return WithRange(
+          arm.Over([](const ArmResult& run) { return run.applied_samples_per_second; }),
+          [](double value) { return WithThousands(static_cast<int64_t>(value)); });
+    });
+  }
   percentile("step ms: p50", &StepTimes::p50);
   percentile("         p99", &StepTimes::p99);
   mean("         mean", &StepTimes::mean);
@@ -151,8 +161,12 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
   mean("  + exposed", &StepTimes::exposed);
   mean("  + optimizer", &StepTimes::optimizer);
   mean("  + unaccounted", &StepTimes::unaccounted);
-  row("waiting, share of all time", [](const ArmRuns& arm) {
-    const auto value = [](const ArmResult& run) { return run.waiting.share; };
+  row("exposed, share of all time", [](const ArmRuns& arm) {
+    const auto value = [](const ArmResult& run) { return run.waiting.exposed; };
+    return RoughPercent(arm.Over(value).median);
+  });
+  servers_row("  waiting for other workers", [](const ArmRuns& arm) {
+    const auto value = [](const ArmResult& run) { return run.waiting.for_others; };
     return RoughPercent(arm.Over(value).median);
   });
   servers_row("  longest for", WaitedForCell);

@@ -78,7 +78,7 @@ TEST(ResultTableTest, TrafficBesideItsFormulaAndPerStep) {
 TEST(ResultTableTest, WaitingStalenessAndContributions) {
   EXPECT_THAT(
       LinesOf(WithTarget(0)),
-      AllOf(Contains("waiting, share of all time 75.0 % 0.0 %"),
+      AllOf(Contains("exposed, share of all time 75.0 % 0.0 %"),
             Contains("longest for worker 1, 50.0 % -"),
             Contains("verdict reached target finished"),
             Contains("staleness: mean / max 1.50 / 2 -"),
@@ -93,7 +93,7 @@ TEST(ResultTableTest, WithoutServersThereIsNoWordOfContributions) {
   EXPECT_THAT(LinesOf(WithTarget(0), {TwoArms()[1]}),
               AllOf(Each(Not(HasSubstr("contributions"))),
                     Each(Not(HasSubstr("skipped"))), Each(Not(HasSubstr("staleness"))),
-                    Contains("waiting, share of all time 0.0 %")));
+                    Contains("exposed, share of all time 0.0 %")));
 }
 
 TEST(ResultTableTest, ManyWorkersHaveNoRowEach) {

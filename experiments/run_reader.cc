@@ -104,16 +104,17 @@ absl::Status ReadContributions(SqliteConnection& connection, int64_t run,
   RETURN_IF_ERROR(ForEachRow(
       connection, run,
       "SELECT slot, rank, count(*), count(DISTINCT step), count(*) FILTER (WHERE dropped "
-      "= 'late'), count(*) FILTER (WHERE dropped = 'stale'), max(clock_lag) "
-      "FROM contributions WHERE run = ? GROUP BY slot, rank",
+      "= 'late'), count(*) FILTER (WHERE dropped = 'stale'), max(clock_lag), count(*) "
+      "FILTER (WHERE dropped IS NULL AND version <> step * workers + rank) "
+      "FROM contributions JOIN runs USING (run) WHERE run = ? GROUP BY slot, rank",
       [&](const SqliteStatement& row) {
         records->slots[static_cast<int>(row.Integer(0))]
-            .workers[static_cast<int>(row.Integer(1))] = {
-            .made = row.Integer(2),
-            .steps = row.Integer(3),
-            .late = row.Integer(4),
-            .stale = row.Integer(5),
-            .clock_lag_max = row.Integer(6)};
+            .workers[static_cast<int>(row.Integer(1))] = {.made = row.Integer(2),
+                                                          .steps = row.Integer(3),
+                                                          .late = row.Integer(4),
+                                                          .stale = row.Integer(5),
+                                                          .clock_lag_max = row.Integer(6),
+                                                          .out_of_turn = row.Integer(7)};
         return absl::OkStatus();
       }));
   RETURN_IF_ERROR(ForEachRow(

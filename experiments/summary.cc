@@ -50,6 +50,7 @@ Json RunJson(const ArmResult& run) {
   json["workers"] = run.workers;
   json["servers"] = run.servers;
   json["samples_per_second"] = run.samples_per_second;
+  json["applied_samples_per_second"] = run.applied_samples_per_second;
   const StepTimes& times = run.step_ms;
   json["step_ms"] = {{"p50", times.p50},
                      {"p99", times.p99},
@@ -62,7 +63,9 @@ Json RunJson(const ArmResult& run) {
                      {"unaccounted", times.unaccounted}};
   json["recording"] = {{"training_thread_share", run.recording.training_thread_share},
                        {"processor_share", run.recording.processor_share}};
-  json["waiting"] = {{"share", run.waiting.share}, {"for_worker", Json::array()}};
+  json["waiting"] = {{"exposed", run.waiting.exposed},
+                     {"for_others", run.waiting.for_others},
+                     {"for_worker", Json::array()}};
   for (const auto& [worker, share] : run.waiting.for_worker) {
     json["waiting"]["for_worker"].push_back({{"worker", worker}, {"share", share}});
   }

@@ -47,15 +47,21 @@ struct ConsistencyPromise {
   bool even = false;
   // And before each step all of them have the same parameters.
   bool lockstep = false;
+  // Contribution k is the step k / workers of rank k mod workers, and update k.
+  bool in_turn = false;
   // Contributions may be dropped.
   bool drops = false;
   // Every applied contribution has this staleness, or, where the versions do not go back
   // so far, as much as there can be: min(version, staleness).
   std::optional<int64_t> staleness = std::nullopt;
+  // No applied contribution has more.
+  std::optional<int64_t> most_staleness = std::nullopt;
   // The clock lag of an answered pull is at most this.
   std::optional<int64_t> clock_lag = std::nullopt;
   // A pull may be answered with a version this much older than the slot's.
   int64_t older_versions = 0;
+  // A pull may have to wait for so many steps of others, made one after another.
+  int64_t steps_awaited = 1;
 };
 
 // Pure decisions, values in and a decision out: no lock, thread, time or I/O, and no

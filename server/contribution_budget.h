@@ -17,12 +17,13 @@ namespace psring {
 // A pure value; not thread-safe.
 class ContributionBudget {
  public:
-  // workers * steps contributions; `even`: `steps` of each worker.
+  // workers * steps > 0 contributions; `even`: `steps` of each worker. Each worker is
+  // allowed one from the start: it makes a step before it hears how many there are.
   ContributionBudget(int workers, int64_t steps, bool even)
-      : left_(workers * steps),
-        most_(even ? steps : left_),
-        begun_(workers),
-        allowed_(workers) {}
+      : left_(workers * (steps - 1)),
+        most_(even ? steps : workers * steps),
+        begun_(workers, 1),
+        allowed_(workers, true) {}
 
   // Whether the rank may begin a contribution. Asked again before it has pushed, it is
   // the same one.
@@ -34,6 +35,9 @@ class ContributionBudget {
     allowed_[rank] = true;
     return true;
   }
+
+  // Whether the rank has been allowed a contribution that it has not pushed yet.
+  bool IsAllowed(int rank) const { return allowed_[rank]; }
 
   // The rank has pushed what it was allowed to begin.
   void Spend(int rank) { allowed_[rank] = false; }

@@ -72,6 +72,7 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
     client.Report([&](RecordBatch& batch) { *batch.add_contributions() = contribution; });
   };
   ASSIGN_OR_RETURN(auto policy, MakePolicy(mode, spec.workers()));
+  const int64_t steps_awaited = policy->promise().steps_awaited;
   const auto shard =
       std::make_shared<ParameterShard>(std::move(options), std::move(policy));
   const AbortSource::Registration abort(
@@ -81,7 +82,7 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
   host_options.job = spec.job();
   host_options.fingerprint = Fingerprint(spec);
   host_options.stall_timeout =
-      SettingsOf(spec.experiment().liveness()).stall + kServerPatience;
+      SettingsOf(spec.experiment().liveness()).stall * steps_awaited + kServerPatience;
   ParameterServerHost host(host_options, shard);
   const absl::Status served = Serve(endpoint, member, &host, *shard, &time, client);
   LOG(INFO) << "parameter buffers took at most " << shard->parameter_memory().peak()

@@ -103,6 +103,7 @@ class ApplyEachPolicy final : public ConsistencyPolicy {
   ConsistencyPromise promise() const override {
     return {.contributions_per_update = 1,
             .drops = drop_above_.has_value(),
+            .most_staleness = drop_above_,
             .clock_lag = bound_};
   }
 
@@ -121,7 +122,9 @@ class FixedDelayPolicy final : public ConsistencyPolicy {
                     int64_t version) const override {
     const int64_t contribution = push.step * workers_ + push.rank;
     if (contribution == version) return PushAction::kApply;
-    const bool begun = contribution > version && push.step < clocks.clock(push.rank) + 1;
+    // Its parameters, version k - delay, must have been there.
+    const bool begun = contribution > version && contribution <= version + delay_ &&
+                       push.step <= clocks.clock(push.rank);
     return begun ? PushAction::kWait : PushAction::kRefuse;
   }
 
@@ -142,8 +145,10 @@ class FixedDelayPolicy final : public ConsistencyPolicy {
   ConsistencyPromise promise() const override {
     return {.contributions_per_update = 1,
             .even = true,
+            .in_turn = true,
             .staleness = delay_,
-            .older_versions = delay_};
+            .older_versions = delay_,
+            .steps_awaited = std::max<int64_t>(1, workers_ - delay_)};
   }
 
  private:

@@ -244,6 +244,68 @@ TEST_F(ShardModesTest, Invariant6_ExactlyTheBudgetIsBegun) {
   EXPECT_EQ(contributions_.size(), 4);
 }
 
+// Whoever comes late has parameters for step 0, and makes it.
+TEST_F(ShardModesTest, AWorkerThatComesLateMayStillMakeItsFirstStep) {
+  steps_ = 1;
+  Make(2, "async {}");
+  ASSERT_OK(shard_->Initialize(0, FloatPieces(std::vector<float>{0, 0})));
+  EXPECT_FALSE(Pull(0, 0, 0)->answer.finished);
+  EXPECT_OK(PushFrom(0, 0, 0, 0, {1, 1}));
+  EXPECT_TRUE(Pull(0, 1, 0)->answer.finished);
+  EXPECT_FALSE(Pull(1, 0, 0)->answer.finished);
+  EXPECT_OK(PushFrom(1, 1, 0, 0, {1, 1}));
+  EXPECT_TRUE(Pull(1, 1, 0)->answer.finished);
+}
+
+TEST_F(ShardModesTest, APushThatNoAnswerHasAllowedIsRefused) {
+  steps_ = 2;
+  MakeAtZero(2, "async {}");
+  ASSERT_OK(PushFrom(0, 0, 0, 0, {1, 1}));
+  EXPECT_THAT(
+      PushFrom(1, 0, 1, 0, {1, 1}),
+      StatusIs(kFailedPrecondition, HasSubstr("no answer to a pull has allowed")));
+  EXPECT_FALSE(Pull(0, 1, 0)->answer.finished);
+  EXPECT_OK(PushFrom(1, 0, 1, 0, {1, 1}));
+}
+
+TEST_F(ShardModesTest, BackupsLastRoundsMoveLessFarWhereFewerFillThem) {
+  MakeAtZero(4, "backup { spares: 1 }");
+  for (const int rank : {2, 3}) ASSERT_OK(shard_->Leave(rank));
+  ASSERT_OK(Push(0, 0, 0, {3, 6}));  // One of three.
+  EXPECT_THAT(Pull(0, 1, 0)->parameters, ElementsAre(-0.5f, -1));
+}
+
+TEST_F(ShardModesTest, FixedDelayKeepsNoMoreThanTheDelayWaiting) {
+  MakeAtZero(2, "fixed_delay { delay: 2 }");
+  ASSERT_OK(PushFrom(0, 1, 0, 0, {1, 1}));
+  // Its parameters would be those of version 1, which is not there.
+  EXPECT_THAT(PushFrom(0, 1, 1, 0, {1, 1}),
+              StatusIs(kFailedPrecondition, HasSubstr("has not begun")));
+}
+
+// Workers that push and pull in turn: between two of its own, a worker's parameters see
+// one update of each of the others.
+TEST_F(ShardModesTest, AsyncWithEqualWorkersHasStalenessOfAllTheOthers) {
+  for (const int workers : {2, 5, 8}) {
+    contributions_.clear();
+    MakeAtZero(workers, "async {}");
+    std::vector<int64_t> version(workers);
+    for (int64_t step = 0; step < 12; ++step) {
+      for (int rank = 0; rank < workers; ++rank) {
+        ASSERT_OK(PushFrom(version[rank], rank, step, 0, {0, 0}));
+        version[rank] = Pull(rank, step + 1, 0)->version;
+      }
+    }
+    int64_t sum = 0;
+    for (const ContributionRecord& c : contributions_) {
+      sum += c.version() - c.version_read();
+    }
+    const double mean =
+        static_cast<double>(sum) / static_cast<double>(contributions_.size());
+    EXPECT_NEAR(mean, workers - 1, 0.2 * (workers - 1));
+  }
+}
+
 TEST_F(ShardModesTest, OnlySlotZeroEndsTheRun) {
   steps_ = 1;
   MakeAtZero(1, "async {}");
@@ -262,6 +324,7 @@ TEST_F(ShardModesTest, SnapshotsAreOfSoManyStepsOfAllWorkers) {
   for (int64_t version = 0; version < 10; ++version) {
     time_.now = absl::Seconds(version);
     const int rank = static_cast<int>(version % 2);
+    EXPECT_EQ(Pull(rank, version / 2, 0)->done, 1);
     ASSERT_OK(PushFrom(version, rank, version / 2, 0, {2, 2}));
   }
   for (const auto& [step, version] :
@@ -292,7 +355,10 @@ TEST_F(ShardModesTest, InSyncASnapshotIsTheVersionOfItsStep) {
   snapshot_interval_ = 1;
   MakeAtZero(3, "sync {}");
   for (int64_t step = 0; step < 4; ++step) {
-    for (int rank = 0; rank < 3; ++rank) ASSERT_OK(PushFrom(step, rank, step, 0, {2, 2}));
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(Pull(rank, step, 0)->done, 1);
+      ASSERT_OK(PushFrom(step, rank, step, 0, {2, 2}));
+    }
   }
   for (int64_t step = 1; step <= 4; ++step) {
     ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot(0, step));

@@ -133,6 +133,11 @@ absl::Status ShardSlot::CheckPushLocked(const PushInfo& push) const {
         "rank ", push.rank, " pushes step ", push.step, " to slot ", slot_.index,
         ", computed from version ", push.version, ", but has pulled version ", pulled));
   }
+  if (budget_ && !budget_->IsAllowed(push.rank)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", push.rank, " pushes step ", push.step, " to slot ",
+                     slot_.index, ", which no answer to a pull has allowed it to begin"));
+  }
   if (clocks_.HasLeft(push.rank)) {
     return absl::FailedPreconditionError(absl::StrCat("rank ", push.rank, " pushes step ",
                                                       push.step, " to slot ", slot_.index,
@@ -203,6 +208,14 @@ void ShardSlot::UpdateLocked(StepConstants constants) {
   if (!promise_.rounds) {
     constants = Scaled(constants,
                        ScaleOf(stale_updates_, version_ - only->push.version, workers_));
+  }
+  if (promise_.rounds && !promise_.even) {
+    // At the end of the run there are not always enough left to fill a round.
+    const auto count = std::count_if(round_.begin(), round_.end(),
+                                     [](const auto& held) { return held.has_value(); });
+    constants =
+        Scaled(constants, static_cast<float>(count) /
+                              static_cast<float>(promise_.contributions_per_update));
   }
   if (promise_.older_versions > 0) {
     older_.push_back(CurrentLocked());

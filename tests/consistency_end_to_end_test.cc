@@ -140,12 +140,13 @@ TEST_F(ConsistencyEndToEndTest, UnscaledAsyncWithMomentumLearnsOrIsReportedAsDiv
                             {"--set", "cluster.workers=5"});
   const auto exit_code = psring->Wait(kPatience);
   ASSERT_TRUE(exit_code.has_value());
-  const std::string verdict = Arms()["async/1"]["verdict"];
+  nlohmann::json arm = Arms()["async/1"];
   if (*exit_code == 0) {
-    EXPECT_THAT(verdict, testing::AnyOf("reached target", "did not reach", "diverged"));
+    const double accuracy = arm["evaluations"].back()["accuracy"];
+    EXPECT_TRUE(accuracy > 0.3 || arm["verdict"] == "diverged") << arm.dump(1);
   } else {
     EXPECT_EQ(*exit_code, 6) << psring->err();
-    EXPECT_EQ(verdict, "diverged");
+    EXPECT_EQ(arm["verdict"], "diverged");
   }
 }
 

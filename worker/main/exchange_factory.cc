@@ -10,6 +10,7 @@
 #include "ring/ring_exchange.h"
 #include "ring/ring_schedule.h"
 #include "ring/tcp_rendezvous.h"
+#include "server/policies.h"
 #include "worker/grpc_parameter_channel.h"
 #include "worker/local_exchange.h"
 #include "worker/parameter_server_exchange.h"
@@ -27,6 +28,8 @@ using MadeExchange = absl::StatusOr<WorkerExchange>;
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                                          const TimeSource* time,
                                          CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(const auto policy, MakePolicy(client.spec().arm().parameter_server(),
+                                                 client.spec().workers()));
   std::vector<std::unique_ptr<ParameterChannel>> channels;
   for (int server = 0; server < client.spec().servers(); ++server) {
     GrpcParameterChannelOptions options;
@@ -35,8 +38,9 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
     options.incarnation = client.incarnation();
     options.fingerprint = Fingerprint(client.spec());
     options.server = server;
-    options.stall_timeout =
-        SettingsOf(client.spec().experiment().liveness()).stall + kPatience;
+    options.stall_timeout = SettingsOf(client.spec().experiment().liveness()).stall *
+                                policy->promise().steps_awaited +
+                            kPatience;
     ASSIGN_OR_RETURN(options.address,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
