@@ -78,8 +78,9 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   };
   Received Receive(std::span<std::byte> buffer);
 
-  // Ends this side's stream once everything has been sent, and drops what is received from
-  // now on; ends the call when the other side has done so too or cannot be heard any more.
+  // Ends this side's stream once everything has been sent, and drops what is received
+  // from now on; ends the call when the other side has done so too or cannot be heard any
+  // more.
   void Leave();
   // Ends the call at once.
   void Cancel();

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "gtest/gtest.h"
+#include "ring/grpc_test_util.h"
 #include "ring/ring_test_util.h"
 #include "ring/transport_conformance.h"
 
@@ -11,14 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-template <TransportKind kKind>
-std::vector<std::unique_ptr<Transport>> Make(int ranks) {
-  return MakeTransports(kKind, ranks);
-}
-
 INSTANTIATE_TEST_SUITE_P(Grpc, TransportConformanceTest,
-                         testing::Values(&Make<TransportKind::kGrpc>,
-                                         &Make<TransportKind::kGrpcLanes>));
+                         testing::Values(&MakeGrpcTransports<1>, &MakeGrpcTransports<3>));
 
 std::unique_ptr<GrpcListener> ListenOnLoopback() {
   auto listener = GrpcListener::Listen("127.0.0.1", 0);
