@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "experiments/ring_config.h"
 #include "glog/logging.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/text_format.h"
@@ -78,7 +79,7 @@ std::string ModeOf(const JobSpec& spec) {
                           SettingsOf(mode.stale_updates()));
     }
     case Arm::kRing:
-      return "ring all-reduce";
+      return DescribeRing(spec.arm().ring());
     case Arm::kLocal:
       return "local";
     case Arm::MODE_NOT_SET:

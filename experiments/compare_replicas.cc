@@ -12,6 +12,9 @@ namespace {
 
 // With two workers the sum has two terms, whose order does not matter.
 bool AddsInRingOrder(const JobSpec& spec) {
+  if (spec.arm().has_ring()) {
+    return spec.workers() <= 2 || spec.arm().ring().algorithm() == RingMode::RING;
+  }
   return !spec.arm().has_parameter_server() || spec.workers() <= 2 ||
          spec.arm().parameter_server().sync().order() == Sync::RING;
 }

@@ -12,7 +12,7 @@ namespace psring {
 // Runs that must end in the same bits are compared with the first such run at every step
 // that both checked, and their replica certificates say so. They have the same number of
 // workers, the same training (seed and optimizer included) and, through one experiment,
-// the same buckets; and they are rings, or servers in lockstep that add in ring order.
+// the same buckets; and they sum by RING, or on servers in lockstep in ring order.
 // `specs` are those of the runs, and may be more.
 void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* runs);
 

@@ -49,6 +49,19 @@ TEST_F(CompareReplicasTest, UnequalArmsFailWithTheFirstUnequalStep) {
   EXPECT_EQ(arms_[0].replica.verdict, Verdict::kPass);
 }
 
+TEST_F(CompareReplicasTest, AlgorithmsThatAddInAnotherOrderNeedNotBeEqual) {
+  for (const int workers : {2, 3}) {
+    specs_.clear();
+    arms_.clear();
+    JobSpec tree = RingSpec(workers);
+    tree.mutable_arm()->mutable_ring()->set_algorithm(RingMode::TREE);
+    Add(RingSpec(workers), {{0, 10}});
+    Add(tree, {{0, 0xbad}});
+    // The sum of two terms is the same either way round.
+    EXPECT_EQ(Compare(1).verdict, workers == 2 ? Verdict::kFail : Verdict::kPass);
+  }
+}
+
 TEST_F(CompareReplicasTest, OnlyStepsThatBothCheckedCount) {
   Add(RingSpec(2), {{0, 10}, {2, 12}});
   Add(ServersSpec(2, 1, Sync::RING), {{1, 0xbad}, {2, 12}});

@@ -14,6 +14,7 @@
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
 #include "experiments/optimizer_config.h"
+#include "experiments/ring_config.h"
 #include "google/protobuf/text_format.h"
 #include "worker/data_set.h"
 
@@ -63,6 +64,7 @@ void FillDefaults(Experiment* experiment) {
       arm.mutable_parameter_server()->mutable_sync();
     }
     if (arm.has_optimizer()) FillOptimizerDefaults(arm.mutable_optimizer());
+    if (arm.has_ring()) FillRingDefaults(arm.mutable_ring());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "experiments/consistency_config.h"
 #include "experiments/optimizer_config.h"
+#include "experiments/ring_config.h"
 
 namespace psring {
 namespace {
@@ -256,6 +257,12 @@ class Checker {
       }
       if (arm.has_optimizer()) {
         RETURN_IF_ERROR(CheckOptimizer(arm.optimizer(), path + ".optimizer", origins_));
+      }
+      RETURN_IF_ERROR(CheckRing(arm.ring(), path + ".ring", origins_));
+      if (!arm.has_local()) {
+        const Cluster cluster = ResolveCluster(experiment_, arm);
+        RETURN_IF_ERROR(
+            CheckRingOrder(experiment_, arm.name(), cluster.workers(), origins_));
       }
     }
     return absl::OkStatus();

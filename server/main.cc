@@ -62,6 +62,7 @@ absl::Status Run(const Endpoint& endpoint, const Member& member,
       ParameterShard::OptionsFor(plan.buckets, plan.slots, member.rank());
   options.workers = spec.workers();
   options.order = mode.sync().order();
+  options.ring_order = RingOrderOf(spec);
   options.optimizer = spec.experiment().training().optimizer();
   options.constants = StepConstantsOf(client);
   options.stale_updates = mode.stale_updates();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/partition.h"
+#include "common/ring_order.h"
 #include "common/slot_plan.h"
 #include "common/step_constants.h"
 #include "common/time_source.h"
@@ -90,6 +92,8 @@ class ParameterShard {
     int workers = 0;
     // Of the terms of a round.
     Sync::Order order = Sync::RING;
+    // Of all workers; default: by rank.
+    std::optional<RingOrder> ring_order = std::nullopt;
     StaleUpdates stale_updates;
     Optimizer optimizer;
     // The optimizer's, of version v: of the update that makes v + 1.

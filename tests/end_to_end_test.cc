@@ -68,6 +68,33 @@ TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
   }
 }
 
+TEST_F(EndToEndTest, ARingOfAnotherOrderOverGrpcEqualsServersThatFollowIt) {
+  const auto psring =
+      Start("compare", Config(4),
+            {"--set", "cluster.workers=4", "--set", "ring_order=[0, 2, 1, 3]", "--set",
+             "arms[1].ring={transport: GRPC connections: 2}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["arms"][0]["parameter_digest"],
+            summary["arms"][1]["parameter_digest"]);
+  EXPECT_EQ(summary["arms"][1]["mode"], "ring all-reduce over gRPC, 2 connections");
+  EXPECT_EQ(summary["arms"][1]["certificates"]["traffic"], "PASS");
+}
+
+TEST_F(EndToEndTest, AnotherAlgorithmMovesTheBytesOfItsFormula) {
+  const auto psring = Start("run", Config(4),
+                            {"--arm", "ring", "--set", "cluster.workers=4", "--set",
+                             "arms[1].ring={algorithm: GATHER_BROADCAST spin: true}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json arm = Summary()["arms"][0];
+  EXPECT_EQ(arm["mode"], "gather-broadcast all-reduce, spinning");
+  EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+  EXPECT_EQ(arm["certificates"]["replica"], "PASS");
+  // Worker 0 sends everything to each of the others, in each step.
+  EXPECT_EQ(arm["endpoints"][0]["payload_out"], 3 * 12730 * 4 * 4);
+  EXPECT_EQ(arm["endpoints"][3]["payload_out"], 12730 * 4 * 4);
+}
+
 TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   const auto psring = Start("compare", Config(12));
   ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();

@@ -13,13 +13,16 @@
 #include "common/cpu_device.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
+#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "ring/grpc_test_util.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_test_util.h"
+#include "ring/transport_collectives.h"
 #include "tests/parameter_server_cluster.h"
 #include "worker/data_set.h"
 #include "worker/local_exchange.h"
@@ -129,15 +132,27 @@ std::vector<uint64_t> Train(int workers, std::optional<int64_t> steps,
   return digests[0];
 }
 
-std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
+std::vector<uint64_t> TrainRing(std::vector<std::unique_ptr<Transport>> transports,
+                                const CollectiveOptions& options,
                                 const Optimizer& optimizer = Momentum()) {
   const RealTime time;
-  auto transports = MakeRing(kind, workers);
+  const int workers = options.order.ranks();
+  auto collectives = MakeCollectives(std::move(transports), options);
   return Train(workers, kSteps, [&](int rank) {
-    return std::make_unique<RingExchange>(
-        rank, workers, Buckets(), optimizer, ConstantsOf(optimizer),
-        std::move(transports[rank]), RingOptions(), &time);
+    return std::make_unique<RingExchange>(workers, Buckets(), optimizer,
+                                          ConstantsOf(optimizer),
+                                          std::move(collectives[rank]), &time);
   });
+}
+
+std::vector<uint64_t> TrainRing(TransportKind kind, const CollectiveOptions& options,
+                                const Optimizer& optimizer = Momentum()) {
+  return TrainRing(MakeTransports(kind, options.order.ranks()), options, optimizer);
+}
+
+std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
+                                const Optimizer& optimizer = Momentum()) {
+  return TrainRing(kind, {.order = RingOrder(workers)}, optimizer);
 }
 
 ParameterServerCluster::Options ClusterOptions(int workers, int servers, ChannelKind kind,
@@ -174,8 +189,13 @@ class EquivalenceTest : public testing::TestWithParam<int> {};
 
 TEST_P(EquivalenceTest, RingIsTheSameOverEveryTransport) {
   const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
-  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kTcp), expected);
-  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kInProcessNarrow), expected);
+  for (const TransportKind kind : {TransportKind::kInProcessNarrow, TransportKind::kTcp,
+                                   TransportKind::kTcpLanes, TransportKind::kTcpSpin}) {
+    EXPECT_EQ(TrainRing(GetParam(), kind), expected) << TransportKindName(kind);
+  }
+  const CollectiveOptions options = {.order = RingOrder(GetParam())};
+  EXPECT_EQ(TrainRing(MakeGrpcTransports<1>(GetParam()), options), expected);
+  EXPECT_EQ(TrainRing(MakeGrpcTransports<3>(GetParam()), options), expected);
 }
 
 TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
@@ -184,6 +204,39 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
     for (const ChannelKind kind : {ChannelKind::kInProcess, ChannelKind::kGrpc}) {
       EXPECT_EQ(TrainServers(GetParam(), servers, kind, kRingOrder), expected)
           << servers << " servers, " << ChannelKindName(kind);
+    }
+  }
+}
+
+// 0, N - 1, ..., 1: the bits are others, and servers follow.
+TEST_P(EquivalenceTest, ServersFollowTheOrderOfTheRing) {
+  const int workers = GetParam();
+  std::vector<int> backwards(workers);
+  for (int i = 1; i < workers; ++i) backwards[i] = workers - i;
+  const RingOrder order(backwards);
+  const auto expected = TrainRing(TransportKind::kInProcess, {.order = order});
+  EXPECT_EQ(TrainRing(TransportKind::kTcp, {.order = order}), expected);
+  const RealTime time;
+  auto options =
+      ClusterOptions(workers, 3, ChannelKind::kInProcess, kRingOrder, Momentum());
+  options.ring_order = order;
+  ParameterServerCluster cluster(options);
+  EXPECT_EQ(Train(workers, std::nullopt, ExchangesWith(cluster, time)), expected);
+  if (workers > 2) {
+    EXPECT_NE(TrainRing(workers, TransportKind::kInProcess), expected);
+  }
+}
+
+// Each sums in an order of its own, and always in the same one.
+TEST_P(EquivalenceTest, EveryAlgorithmGivesTheSameBitsInEveryRun) {
+  for (const Algorithm algorithm :
+       {RingMode::HALVING_DOUBLING, RingMode::TREE, RingMode::GATHER_BROADCAST}) {
+    const CollectiveOptions options = {.order = RingOrder(GetParam()),
+                                       .algorithm = algorithm};
+    const auto once = TrainRing(TransportKind::kInProcess, options);
+    EXPECT_EQ(TrainRing(TransportKind::kTcp, options), once) << algorithm;
+    if (GetParam() <= 2) {
+      EXPECT_EQ(once, TrainRing(GetParam(), TransportKind::kInProcess));
     }
   }
 }

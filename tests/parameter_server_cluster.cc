@@ -44,6 +44,7 @@ ParameterServerCluster::ParameterServerCluster(const Options& options)
         ParameterShard::OptionsFor(options.buckets, plan_, server);
     shard.workers = options.workers;
     shard.order = options.mode.sync().order();
+    shard.ring_order = options.ring_order;
     shard.stale_updates = options.mode.stale_updates();
     shard.optimizer = options.optimizer;
     auto policy = MakePolicy(options.mode, options.workers);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/layout.h"
+#include "common/ring_order.h"
 #include "common/slot_plan.h"
 #include "common/time_source.h"
 #include "proto/experiment.pb.h"
@@ -42,6 +43,7 @@ class ParameterServerCluster {
     int64_t max_slot_bytes = kMaxSlotBytes;
     int workers = 1;
     ParameterServerMode mode;  // Default: sync, in ring order.
+    std::optional<RingOrder> ring_order = std::nullopt;
     Optimizer optimizer;
     int64_t steps = 10;  // Of the run, which ends after workers * steps contributions.
     // The rest as in ParameterShard::Options.

@@ -7,9 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "ring/grpc_transport.h"
 #include "ring/ring_exchange.h"
-#include "ring/ring_schedule.h"
 #include "ring/tcp_rendezvous.h"
+#include "ring/transport_collectives.h"
 #include "server/policies.h"
 #include "worker/grpc_parameter_channel.h"
 #include "worker/local_exchange.h"
@@ -63,33 +64,61 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                         .read_snapshot = std::move(read)};
 }
 
+// Where the workers' listeners are, by rank.
+std::string ListenerKey(int rank) { return absl::StrCat("endpoint/worker ", rank); }
+
+// Listens, says where, and finds the peers that listen for this rank. By TCP and by gRPC
+// alike.
+template <typename Listener, typename Connect>
+absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(
+    const Connect& connect, const Endpoint& endpoint, const RingMember& self,
+    const std::vector<int>& peers, bool spin, CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(auto listener, Listener::Listen(endpoint.bind, /*port=*/0));
+  RETURN_IF_ERROR(
+      client.Put(ListenerKey(self.rank), HostPort(endpoint.advertise, listener->port())));
+  std::vector<PeerAddress> addresses;
+  for (const int peer : peers) {
+    PeerAddress& address = addresses.emplace_back(PeerAddress{.rank = peer});
+    if (peer < self.rank) continue;  // It comes by itself.
+    ASSIGN_OR_RETURN(address.listens_at, client.Get(ListenerKey(peer)));
+  }
+  return connect(std::move(listener), self, addresses, spin, endpoint.rendezvous_timeout);
+}
+
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
                               const TimeSource* time, CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
-  const int ranks = spec.workers();
-  const uint64_t fingerprint = Fingerprint(spec);
+  const RingMode& settings = spec.arm().ring();
+  const CollectiveOptions options = {
+      .order = RingOrderOf(spec),
+      .algorithm = settings.algorithm(),
+      .stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience,
+      .job_fingerprint = Fingerprint(spec)};
   std::unique_ptr<Transport> transport;
-  if (ranks > 1) {
-    ASSIGN_OR_RETURN(auto listener, RingListener::Listen(endpoint.bind, /*port=*/0));
-    RETURN_IF_ERROR(client.Put(absl::StrCat("endpoint/worker ", rank),
-                               HostPort(endpoint.advertise, listener->port())));
-    ASSIGN_OR_RETURN(const std::string right,
-                     client.Get(absl::StrCat("endpoint/worker ", RightOf(rank, ranks))));
+  if (spec.workers() > 1) {
     RingMember self;
     self.job = spec.job();
     self.rank = rank;
-    self.ranks = ranks;
-    self.layout_fingerprint = fingerprint;
-    ASSIGN_OR_RETURN(transport, ConnectRing(std::move(listener), self, right,
-                                            endpoint.rendezvous_timeout));
+    self.ranks = spec.workers();
+    self.layout_fingerprint = options.job_fingerprint;
+    self.lanes = static_cast<int>(settings.connections());
+    const std::vector<int> peers = LinkedRanks(options, rank);
+    if (settings.transport() == RingMode::GRPC) {
+      ASSIGN_OR_RETURN(transport,
+                       ConnectRanks<GrpcListener>(ConnectPeersOverGrpc, endpoint, self,
+                                                  peers, settings.spin(), client));
+    } else {
+      ASSIGN_OR_RETURN(transport,
+                       ConnectRanks<PeerListener>(ConnectPeers, endpoint, self, peers,
+                                                  settings.spin(), client));
+    }
   }
-  RingOptions options;
-  options.job_fingerprint = fingerprint;
-  options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
   return WorkerExchange{
       .exchange = std::make_unique<RingExchange>(
-          rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
-          StepConstantsOf(client), std::move(transport), options, time),
+          spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
+          StepConstantsOf(client),
+          std::make_unique<TransportCollectives>(rank, std::move(transport), options),
+          time),
       .steps = spec.steps()};
 }
 
