@@ -12,10 +12,17 @@ std::string Describe(const OperationHeader& header) {
   const std::string size = absl::StrCat(
       header.count,
       header.element_type == ElementType::kFloat32 ? " floats" : " unknown elements");
+  const std::string bucket =
+      absl::StrCat(" of bucket ", header.bucket, " (", size, ") at step ", header.step);
   switch (header.kind) {
     case OperationKind::kSum:
-      return absl::StrCat("sum of bucket ", header.bucket, " (", size, ") at step ",
-                          header.step);
+      return absl::StrCat("sum", bucket);
+    case OperationKind::kReduceScatter:
+      return absl::StrCat("reduce-scatter", bucket);
+    case OperationKind::kAllGather:
+      return absl::StrCat("all-gather", bucket);
+    case OperationKind::kBarrier:
+      return "barrier";
     case OperationKind::kBroadcast:
       return absl::StrCat("broadcast of ", size);
   }

@@ -11,7 +11,13 @@
 
 namespace psring {
 
-enum class OperationKind : uint32_t { kSum = 1, kBroadcast = 2 };
+enum class OperationKind : uint32_t {
+  kSum = 1,
+  kBroadcast = 2,
+  kReduceScatter = 3,
+  kAllGather = 4,
+  kBarrier = 5,
+};
 enum class ElementType : uint32_t { kFloat32 = 1 };
 
 // As it lies on the wire, in the byte order of the (little-endian) hosts. One that came
