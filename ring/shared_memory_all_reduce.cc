@@ -23,15 +23,12 @@
 // all ranks while their terms, just read, are in the cache as well. The ranks meet again,
 // so that all chunks are finished. Every float crosses from memory once and back once.
 //
-// Through slots, when the values are few: each rank copies its own into its slot, the
-// ranks meet, and each makes all the sums by itself from all slots. That is more reading
-// than in place, but one meeting instead of two, and below some kilobytes meetings are
-// all that counts. No second one is needed, because nobody touches another's values, and
-// the two slots of a rank are used in turn: who fills one again has met the others since
-// its last use, for the use of the other slot.
-//
-// Also through slots, piece by piece, go many values that lie elsewhere. A sum is then a
-// reduce-scatter and an all-gather, so that it moves no more than in place.
+// Through slots, where the values of some rank lie elsewhere: a rank copies a piece of
+// its values into its slot, the ranks meet, and each takes its part of the piece from all
+// slots. A sum is then a reduce-scatter and an all-gather, so that it moves no more than
+// in place. Nobody touches another's values, and the two slots of a rank are used in
+// turn: who fills one again has met the others since its last use, for the use of the
+// other slot. So one meeting per piece is enough.
 
 namespace psring {
 namespace {
@@ -59,7 +56,7 @@ void Copy(const float* from, float* to, int64_t count) {
   if (count > 0) std::memcpy(to, from, count * sizeof(float));
 }
 
-Range Intersect(Range a, Range b) {
+Range Intersection(Range a, Range b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {.begin = begin,
           .count = std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
@@ -120,144 +117,20 @@ absl::Status SharedMemoryAllReduce::Run(OperationHeader header, DeviceSpan value
 
 absl::Status SharedMemoryAllReduce::RunOnce(const OperationHeader& header,
                                             std::span<float> values) {
-  const OperationKind kind = header.kind;
-  const bool few = header.count <= kSlotCount;
-  const Range all = {.begin = 0, .count = header.count};
-  if (few) FillSlot(kind, values, all);
   RETURN_IF_ERROR(meeting_.Begin(header, segment_->PositionOf(values)));
-  if (few) {
-    UseSlots(kind, values, all);
-  } else if (AllAreInSegment()) {
-    RunInPlace(kind, values);
-    RETURN_IF_ERROR(meeting_.Meet());
-  } else if (kind == OperationKind::kSum) {
+  if (values.empty()) return absl::OkStatus();
+  if (AllAreInSegment()) {
+    const auto at = [&](int rank, int64_t index) {
+      return segment_->At(meeting_.PositionOf(rank)) + index;
+    };
+    TakePart(header.kind, values, {.begin = 0, .count = header.count}, at);
+    return meeting_.Meet();
+  }
+  if (header.kind == OperationKind::kSum) {
     RETURN_IF_ERROR(RunThroughSlots(OperationKind::kReduceScatter, values));
-    RETURN_IF_ERROR(RunThroughSlots(OperationKind::kAllGather, values));
-  } else {
-    RETURN_IF_ERROR(RunThroughSlots(kind, values));
+    return RunThroughSlots(OperationKind::kAllGather, values);
   }
-  return absl::OkStatus();
-}
-
-// Puts this rank's part of a piece where all can read it.
-void SharedMemoryAllReduce::FillSlot(OperationKind kind, std::span<const float> values,
-                                     Range piece) {
-  Range part = piece;
-  if (kind == OperationKind::kBroadcast && rank_ != 0) return;
-  if (kind == OperationKind::kAllGather) part = Intersect(piece, ChunkOf(values, rank_));
-  Copy(values.data() + part.begin,
-       segment_->slot(rank_, slot_).data() + (part.begin - piece.begin), part.count);
-}
-
-// Takes this rank's part of a piece from all slots, once they have been filled, and
-// counts what the others take from its own.
-void SharedMemoryAllReduce::UseSlots(OperationKind kind, std::span<float> values,
-                                     Range piece) {
-  const auto slot_at = [&](int rank, Range part) {
-    return segment_->slot(rank, slot_).data() + (part.begin - piece.begin);
-  };
-  const auto copy_from = [&](int rank, Range part) {
-    Copy(slot_at(rank, part), values.data() + part.begin, part.count);
-  };
-  const auto fold = [&](int chunk, Range part) {
-    Fold(
-        chunk, [&](int rank) { return slot_at(rank, part); },
-        values.subspan(part.begin, part.count));
-  };
-  const int others = ranks_ - 1;
-  const Range own = Intersect(piece, ChunkOf(values, rank_));
-  switch (kind) {
-    case OperationKind::kSum:
-      for (int chunk = 0; chunk < ranks_; ++chunk) {
-        fold(chunk, Intersect(piece, ChunkOf(values, chunk)));
-      }
-      Count(kind, others * piece.count, others * piece.count);
-      break;
-    case OperationKind::kReduceScatter:
-      fold(rank_, own);
-      Count(kind, others * own.count, piece.count - own.count);
-      break;
-    case OperationKind::kAllGather:
-      for (int chunk = 0; chunk < ranks_; ++chunk) {
-        if (chunk != rank_) copy_from(chunk, Intersect(piece, ChunkOf(values, chunk)));
-      }
-      Count(kind, piece.count - own.count, others * own.count);
-      break;
-    case OperationKind::kBroadcast:
-      if (rank_ != 0) copy_from(0, piece);
-      Count(kind, rank_ == 0 ? 0 : piece.count, rank_ == 0 ? others * piece.count : 0);
-      break;
-    case OperationKind::kBarrier:
-      break;
-  }
-  slot_ ^= 1;
-}
-
-absl::Status SharedMemoryAllReduce::RunThroughSlots(OperationKind kind,
-                                                    std::span<float> values) {
-  const auto count = static_cast<int64_t>(values.size());
-  for (int64_t begin = 0; begin < count; begin += kSlotCount) {
-    const Range piece = {.begin = begin, .count = std::min(kSlotCount, count - begin)};
-    FillSlot(kind, values, piece);
-    RETURN_IF_ERROR(meeting_.Meet());
-    UseSlots(kind, values, piece);
-  }
-  return absl::OkStatus();
-}
-
-// Does this rank's part between the two meetings, and counts what the others do to its
-// values meanwhile.
-void SharedMemoryAllReduce::RunInPlace(OperationKind kind, std::span<float> values) {
-  const auto count = static_cast<int64_t>(values.size());
-  const auto copy_from = [&](int rank, Range part) {
-    Copy(segment_->At(meeting_.PositionOf(rank)) + part.begin, values.data() + part.begin,
-         part.count);
-  };
-  const int others = ranks_ - 1;
-  const Range own = ChunkOf(values, rank_);
-  switch (kind) {
-    case OperationKind::kSum:
-      ReduceOwnChunk(own, /*to_all=*/true);
-      Count(kind, others * own.count + count - own.count,
-            others * own.count + count - own.count);
-      break;
-    case OperationKind::kReduceScatter:
-      ReduceOwnChunk(own, /*to_all=*/false);
-      Count(kind, others * own.count, count - own.count);
-      break;
-    case OperationKind::kAllGather:
-      for (int chunk = 0; chunk < ranks_; ++chunk) {
-        if (chunk != rank_) copy_from(chunk, ChunkOf(values, chunk));
-      }
-      Count(kind, count - own.count, others * own.count);
-      break;
-    case OperationKind::kBroadcast:
-      if (rank_ != 0) copy_from(0, {.begin = 0, .count = count});
-      Count(kind, rank_ == 0 ? 0 : count, rank_ == 0 ? others * count : 0);
-      break;
-    case OperationKind::kBarrier:
-      break;
-  }
-}
-
-void SharedMemoryAllReduce::ReduceOwnChunk(Range own, bool to_all) {
-  const auto values_of = [&](int rank) {
-    return segment_->At(meeting_.PositionOf(rank));
-  };
-  if (ranks_ == 2 && to_all) {
-    return AddToBoth(values_of(RingFoldRank(rank_, 0, 2)) + own.begin,
-                     values_of(RingFoldRank(rank_, 1, 2)) + own.begin, own.count);
-  }
-  alignas(kCacheLineBytes) std::array<float, kBlockCount> sums;
-  for (int64_t begin = own.begin; begin < own.end(); begin += kBlockCount) {
-    const int64_t count = std::min(kBlockCount, own.end() - begin);
-    Fold(
-        rank_, [&](int rank) { return values_of(rank) + begin; },
-        std::span(sums).first(count));
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (to_all || rank == rank_) Copy(sums.data(), values_of(rank) + begin, count);
-    }
-  }
+  return RunThroughSlots(header.kind, values);
 }
 
 bool SharedMemoryAllReduce::AllAreInSegment() const {
@@ -267,29 +140,100 @@ bool SharedMemoryAllReduce::AllAreInSegment() const {
   return true;
 }
 
-Range SharedMemoryAllReduce::ChunkOf(std::span<const float> values, int rank) const {
-  return PartitionRange(static_cast<int64_t>(values.size()), ranks_, rank);
+absl::Status SharedMemoryAllReduce::RunThroughSlots(OperationKind kind,
+                                                    std::span<float> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  const Range own = PartitionRange(count, ranks_, rank_);
+  for (int64_t begin = 0; begin < count; begin += kSlotCount) {
+    const Range piece = {.begin = begin, .count = std::min(kSlotCount, count - begin)};
+    const auto at = [&](int rank, int64_t index) {
+      return segment_->slot(rank, slot_).data() + (index - begin);
+    };
+    // Of a gathered piece, others take what is in this rank's chunk.
+    const Range filled =
+        kind == OperationKind::kAllGather ? Intersection(piece, own) : piece;
+    if (kind != OperationKind::kBroadcast || rank_ == 0) {
+      Copy(values.data() + filled.begin, at(rank_, filled.begin), filled.count);
+    }
+    RETURN_IF_ERROR(meeting_.Meet());
+    TakePart(kind, values, piece, at);
+    slot_ ^= 1;
+  }
+  return absl::OkStatus();
 }
 
-void SharedMemoryAllReduce::Fold(int chunk,
-                                 absl::FunctionRef<const float*(int rank)> term_of,
-                                 std::span<float> sums) {
-  const auto count = static_cast<int64_t>(sums.size());
-  const auto term = [&](int position) {
-    return term_of(RingFoldRank(chunk, position, ranks_));
+void SharedMemoryAllReduce::TakePart(OperationKind kind, std::span<float> values,
+                                     Range piece, ValueAt at) {
+  const int64_t others = ranks_ - 1;
+  const auto part_of = [&](int rank) {
+    const auto count = static_cast<int64_t>(values.size());
+    return Intersection(piece, PartitionRange(count, ranks_, rank));
   };
-  AddTwo(term(0), term(1), sums.data(), count);
-  for (int position = 2; position < ranks_; ++position) {
-    AddInPlace(sums, {term(position), sums.size()});
+  const Range own = part_of(rank_);
+  const int64_t rest = piece.count - own.count;
+  const auto copy_from = [&](int rank, Range range) {
+    Copy(at(rank, range.begin), values.data() + range.begin, range.count);
+  };
+  switch (kind) {
+    case OperationKind::kSum:
+      SumToAll(own, at);
+      return Count(kind,
+                   {.out = others * own.count + rest, .in = others * own.count + rest});
+    case OperationKind::kReduceScatter:
+      SumByBlocks(own, at, [&](Range block, const float* sums) {
+        Copy(sums, values.data() + block.begin, block.count);
+      });
+      return Count(kind, {.out = rest, .in = others * own.count});
+    case OperationKind::kAllGather:
+      for (int rank = 0; rank < ranks_; ++rank) {
+        if (rank != rank_) copy_from(rank, part_of(rank));
+      }
+      return Count(kind, {.out = others * own.count, .in = rest});
+    case OperationKind::kBroadcast:
+      if (rank_ == 0) return Count(kind, {.out = others * piece.count});
+      copy_from(0, piece);
+      return Count(kind, {.in = piece.count});
+    case OperationKind::kBarrier:
+      return;
   }
 }
 
-void SharedMemoryAllReduce::Count(OperationKind kind, int64_t floats_in,
-                                  int64_t floats_out) {
+void SharedMemoryAllReduce::SumToAll(Range range, ValueAt at) const {
+  if (ranks_ == 2) {
+    return AddToBoth(at(RingFoldRank(rank_, 0, 2), range.begin),
+                     at(RingFoldRank(rank_, 1, 2), range.begin), range.count);
+  }
+  SumByBlocks(range, at, [&](Range block, const float* sums) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      Copy(sums, at(rank, block.begin), block.count);
+    }
+  });
+}
+
+void SharedMemoryAllReduce::SumByBlocks(
+    Range range, ValueAt at,
+    absl::FunctionRef<void(Range block, const float* sums)> take) const {
+  alignas(kCacheLineBytes) std::array<float, kBlockCount> buffer;
+  for (int64_t begin = range.begin; begin < range.end(); begin += kBlockCount) {
+    const Range block = {.begin = begin,
+                         .count = std::min(kBlockCount, range.end() - begin)};
+    const auto sums = std::span(buffer).first(block.count);
+    const auto term = [&](int position) -> const float* {
+      return at(RingFoldRank(rank_, position, ranks_), begin);
+    };
+    AddTwo(term(0), term(1), sums.data(), block.count);
+    for (int position = 2; position < ranks_; ++position) {
+      AddInPlace(sums, {term(position), sums.size()});
+    }
+    take(block, sums.data());
+  }
+}
+
+void SharedMemoryAllReduce::Count(OperationKind kind, const Floats& floats) {
   const TrafficKind traffic =
       kind == OperationKind::kBroadcast ? TrafficKind::kInitial : TrafficKind::kStep;
-  counters_->CountIn(traffic, floats_in * int64_t{sizeof(float)});
-  counters_->CountOut(traffic, floats_out * int64_t{sizeof(float)});
+  counters_->CountIn(traffic, floats.in * int64_t{sizeof(float)});
+  counters_->CountOut(traffic, floats.out * int64_t{sizeof(float)});
 }
 
 }  // namespace psring

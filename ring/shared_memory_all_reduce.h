@@ -13,6 +13,7 @@
 #include "common/device_span.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
+#include "common/partition.h"
 #include "ring/all_reducer.h"
 #include "ring/operation_header.h"
 #include "ring/shared_memory_meeting.h"
@@ -70,23 +71,26 @@ class SharedMemoryAllReduce final : public AllReducer {
   std::string Awaited() const { return meeting_.Awaited(); }
 
  private:
+  struct Floats {
+    int64_t out = 0;
+    int64_t in = 0;
+  };
+  // Where all can read value `index` of a rank and those that follow it.
+  using ValueAt = absl::FunctionRef<float*(int rank, int64_t index)>;
+
   absl::Status Run(OperationHeader header, DeviceSpan values);
   absl::Status RunOnce(const OperationHeader& header, std::span<float> values);
-
-  // The parts of an operation, explained above their code.
-  void FillSlot(OperationKind kind, std::span<const float> values, Range piece);
-  void UseSlots(OperationKind kind, std::span<float> values, Range piece);
-  absl::Status RunThroughSlots(OperationKind kind, std::span<float> values);
-  void RunInPlace(OperationKind kind, std::span<float> values);
-  // Makes the sums of this rank's chunk and writes them to all ranks or to its own.
-  void ReduceOwnChunk(Range own, bool to_all);
-
   bool AllAreInSegment() const;
-  Range ChunkOf(std::span<const float> values, int rank) const;
-  // Makes the sums of `chunk` from the terms at term_of(rank), of so many floats each.
-  void Fold(int chunk, absl::FunctionRef<const float*(int rank)> term_of,
-            std::span<float> sums);
-  void Count(OperationKind kind, int64_t floats_in, int64_t floats_out);
+  absl::Status RunThroughSlots(OperationKind kind, std::span<float> values);
+  // Does what this rank has to do for a piece of the values, and counts it together with
+  // what the others do to its own.
+  void TakePart(OperationKind kind, std::span<float> values, Range piece, ValueAt at);
+  // Replaces a part of this rank's chunk by its sums, in the values of all ranks.
+  void SumToAll(Range range, ValueAt at) const;
+  // Hands on the sums of a part of this rank's chunk.
+  void SumByBlocks(Range range, ValueAt at,
+                   absl::FunctionRef<void(Range block, const float* sums)> take) const;
+  void Count(OperationKind kind, const Floats& floats);
 
   const std::shared_ptr<SharedMemorySegment> segment_;
   const int rank_;
@@ -95,7 +99,7 @@ class SharedMemoryAllReduce final : public AllReducer {
   SharedMemoryMeeting meeting_;
 
   uint64_t sequence_ = 0;  // Of the next operation.
-  int slot_ = 0;           // To be filled next; used in turn.
+  int slot_ = 0;           // To be filled next.
   absl::Status failure_;   // What every later call returns.
 };
 

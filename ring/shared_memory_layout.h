@@ -19,9 +19,9 @@ namespace psring {
 inline constexpr int64_t kCacheLineBytes = 64;
 inline constexpr int64_t kPageBytes = 4096;
 
-// Of each of a rank's two slots, through which it passes values that are few, or that
-// lie elsewhere than in the segment. Chosen by measurement (ring/README.md).
-inline constexpr int64_t kSlotCount = 4096;  // Floats.
+// Floats of each of a rank's two slots, through which it passes values that lie elsewhere
+// than in the segment.
+inline constexpr int64_t kSlotCount = 4096;
 
 // Says what a segment is, and never changes.
 struct SharedMemoryPrefix {

@@ -12,7 +12,6 @@
 
 #include "common/partition.h"
 #include "ring/ring_schedule.h"
-#include "ring/shared_memory_layout.h"
 
 namespace psring {
 
@@ -29,13 +28,8 @@ constexpr RingBytes SharedMemoryAllGatherBytes(int64_t count, int rank, int rank
   return {.out = scatter.in, .in = scatter.out};
 }
 
-// Few values (up to kSlotCount) every rank reads from every other and sums by itself;
-// otherwise both of the above.
+// Both of the above.
 constexpr RingBytes SharedMemorySumBytes(int64_t count, int rank, int ranks) {
-  if (count <= kSlotCount) {
-    const int64_t bytes = (ranks - 1) * count * int64_t{sizeof(float)};
-    return {.out = bytes, .in = bytes};
-  }
   const RingBytes scatter = SharedMemoryReduceScatterBytes(count, rank, ranks);
   const int64_t bytes = scatter.out + scatter.in;
   return {.out = bytes, .in = bytes};
