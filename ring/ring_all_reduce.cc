@@ -169,7 +169,7 @@ absl::Status RingAllReduce::Sum(int64_t step, const Bucket& bucket, DeviceSpan v
   if (ranks_ == 1) return absl::OkStatus();
   const int first_chunk = SentChunk(rank_, 0, ranks_);
   const int64_t head_start = PartitionRange(values.count, ranks_, first_chunk).count;
-  return Run({.header = {.kind = OperationKind::kSum,
+  return Run({.header = {.kind = OperationKind::kAllReduce,
                          .job_fingerprint = options_.job_fingerprint,
                          .sequence = sequence_,
                          .step = step,
@@ -305,8 +305,9 @@ absl::StatusOr<size_t> RingAllReduce::ReceiveHeader(const Operation& operation,
                                  .subspan(flow.header_received)));
   flow.header_received += received;
   if (flow.header_received == kHeaderBytes) {
-    RETURN_IF_ERROR(
-        CheckSameOperation(flow.their_header, operation.header, transport_->left()));
+    RETURN_IF_ERROR(CheckSameOperation(flow.their_header, operation.header,
+                                       transport_->left(),
+                                       absl::StrCat("worker ", rank_)));
   }
   return received;
 }

@@ -75,7 +75,8 @@ absl::Status SharedMemoryMeeting::Begin(const OperationHeader& header, int64_t p
   for (int rank = 0; rank < segment_->ranks(); ++rank) {
     const OperationHeader& theirs = segment_->member(rank).turns[turn_].header;
     if (theirs != header) {
-      return CheckSameOperation(theirs, header, segment_->NameOf(rank));
+      return CheckSameOperation(theirs, header, segment_->NameOf(rank),
+                                segment_->NameOf(segment_->rank()));
     }
   }
   return absl::OkStatus();
@@ -141,7 +142,11 @@ absl::Status SharedMemoryMeeting::AwaitPatiently(uint32_t phase) {
       const absl::Status fault = FindFault(phase);
       if (!fault.ok() && !HasArrived(rank, phase)) return fault;
       const Clock::time_point now = Clock::now();
-      if (now >= give_up) return StalledError(phase);
+      if (now >= give_up) {
+        return LostError(
+            Missing(phase),
+            absl::StrCat("did not come within ", absl::FormatDuration(stall_timeout_)));
+      }
       const Clock::duration patience = std::min(give_up - now, kCheckInterval);
       if (wait_ == SharedMemoryWait::kSpin) {
         WatchUntil(rank, phase, now + patience);
@@ -159,18 +164,17 @@ absl::Status SharedMemoryMeeting::FindFault(uint32_t phase) const {
     return abort_reason_;
   }
   for (int rank = 0; rank < segment_->ranks(); ++rank) {
-    const std::string name = segment_->NameOf(rank);
     switch (segment_->member(rank).state.load()) {
       case MemberState::kFailed:
-        return Annotate(segment_->FailureOf(rank), absl::StrCat(name, " gave up"));
+        return segment_->FailureOf(rank);
       case MemberState::kLeft:
         if (!HasArrived(rank, phase))
-          return PeerLostError(absl::StrCat(name, " has left"));
+          return LostError(segment_->NameOf(rank), "has left");
         break;
       default:
         if (rank != segment_->rank() && segment_->IsLost(rank) &&
             !HasArrived(rank, phase)) {
-          return PeerLostError(absl::StrCat(name, " was lost: its process has ended"));
+          return LostError(segment_->NameOf(rank), "was lost: its process has ended");
         }
     }
   }
@@ -186,9 +190,10 @@ void SharedMemoryMeeting::SleepUntilMoved(int rank, uint32_t phase,
   turn.sleepers.fetch_sub(1);
 }
 
-absl::Status SharedMemoryMeeting::StalledError(uint32_t phase) const {
-  return PeerLostError(absl::StrCat("waited for ", absl::FormatDuration(stall_timeout_),
-                                    " for ", Missing(phase)));
+absl::Status SharedMemoryMeeting::LostError(const std::string& who,
+                                            absl::string_view what) const {
+  const SharedMemoryTurn& own = segment_->member(segment_->rank()).turns[turn_];
+  return PeerLostError(absl::StrCat(Describe(own.header), ": ", who, " ", what));
 }
 
 std::string SharedMemoryMeeting::Missing(uint32_t phase) const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
 #include "ring/operation_header.h"
@@ -28,12 +29,14 @@ enum class SharedMemoryWait {
 // system call while nobody sleeps.
 //
 // One thread runs operations: Begin, then Meet any number of times. Any thread calls
-// Abort and Awaited. Errors name those at fault, and come on every rank that still needs
-// them, within 0.2 s of the cause or the stall timeout:
-//   kUnavailable: a rank was lost, has left, or did not arrive within the stall timeout.
+// Abort and Awaited. Errors are final, and the caller passes them to Abort, so that they
+// reach the others word by word:
+//   kUnavailable: the ranks that the message names were lost, have left, or did not
+//   arrive
+//     within the stall timeout.
 //   kFailedPrecondition: a rank is at another operation; the message shows both.
-//   the reason given to Abort, here or, with who gave up in front, on another rank.
-// They are final: the caller passes them to Abort.
+//   the reason given to Abort.
+// They come within 0.2 s of their cause, or the stall timeout, to all who wait.
 class SharedMemoryMeeting {
  public:
   // `stall_timeout`: how long a rank waits at one point; longer than the slowest may lag
@@ -72,7 +75,7 @@ class SharedMemoryMeeting {
   // OK: nothing is known that keeps the others from arriving.
   absl::Status FindFault(uint32_t phase) const;
   void SleepUntilMoved(int rank, uint32_t phase, absl::Duration timeout) const;
-  absl::Status StalledError(uint32_t phase) const;
+  absl::Status LostError(const std::string& who, absl::string_view what) const;
   std::string Missing(uint32_t phase) const;
 
   const std::shared_ptr<SharedMemorySegment> segment_;

@@ -18,7 +18,7 @@
 #include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ring/shared_memory_all_reduce.h"
+#include "ring/shared_memory_collectives.h"
 #include "ring/shared_memory_test_util.h"
 
 namespace psring {
@@ -31,12 +31,12 @@ constexpr int64_t kCount = 10'007;
 // What stands between a rank's first sum, which it announces, and its last words.
 constexpr char kUnderWay = '!';
 
-absl::Status SumAndCheck(SharedMemoryAllReduce& all_reduce, int64_t step,
+absl::Status SumAndCheck(SharedMemoryCollectives& collectives, int64_t step,
                          const DeviceBuffer& buffer, int rank, int ranks) {
   const std::vector<float> terms = Terms(rank, kCount);
   std::copy(terms.begin(), terms.end(), buffer.span().data);
-  RETURN_IF_ERROR(all_reduce.Sum(step, BucketOf(kCount), buffer.span()));
-  if (Bits(buffer.span().host()) != Bits(Fold(ranks, kCount))) {
+  RETURN_IF_ERROR(collectives.AllReduce(TagOf(step), buffer.span()));
+  if (Bits(buffer.span().host()) != Bits(Fold(RingOrder(ranks), kCount))) {
     return absl::DataLossError(absl::StrCat("a wrong sum at step ", step));
   }
   return absl::OkStatus();
@@ -88,10 +88,9 @@ class RankProcess {
                           int64_t steps, int output) {
     ASSIGN_OR_RETURN(auto segment, SharedMemorySegment::Open(job, absl::Minutes(5)));
     const DeviceBuffer buffer = segment->buffer();
-    LinkCounters counters;
-    SharedMemoryAllReduce all_reduce(segment, &counters, options);
+    SharedMemoryCollectives collectives(segment, options);
     for (int64_t step = 0; step < steps; ++step) {
-      RETURN_IF_ERROR(SumAndCheck(all_reduce, step, buffer, job.rank, job.ranks));
+      RETURN_IF_ERROR(SumAndCheck(collectives, step, buffer, job.rank, job.ranks));
       if (step == 0 && write(output, &kUnderWay, 1) != 1) {
         return absl::InternalError("nobody listens");
       }
@@ -118,7 +117,8 @@ constexpr int64_t kForever = int64_t{1} << 60;
 
 TEST(SharedMemoryProcessTest, SumsAreRightBetweenProcesses) {
   for (const int ranks : {2, 3, 5}) {
-    const auto processes = StartRanks(UniqueJob(ranks, kCount), {}, /*steps=*/20);
+    const auto processes =
+        StartRanks(UniqueJob(ranks, kCount), {.order = RingOrder(ranks)}, /*steps=*/20);
     for (const auto& process : processes) EXPECT_EQ(process->LastWords(), "0 ");
   }
 }
@@ -128,7 +128,8 @@ TEST(SharedMemoryProcessTest, AKilledRankIsNamedOnEveryOther) {
   for (const SharedMemoryWait wait :
        {SharedMemoryWait::kSleep, SharedMemoryWait::kSpin}) {
     const SharedMemoryJob job = UniqueJob(4, kCount);
-    const auto processes = StartRanks(job, {.wait = wait}, kForever);
+    const auto processes =
+        StartRanks(job, {.order = RingOrder(4), .wait = wait}, kForever);
     const RealTime since;
     processes[kKilled]->Signal(SIGKILL);
     for (int rank = 0; rank < job.ranks; ++rank) {
@@ -146,21 +147,25 @@ TEST(SharedMemoryProcessTest, AKilledRankIsNamedOnEveryOther) {
 
 TEST(SharedMemoryProcessTest, AFrozenRankIsNamedOnEveryOther) {
   const SharedMemoryJob job = UniqueJob(3, kCount);
-  const auto processes = StartRanks(job, {.stall_timeout = absl::Seconds(1)}, kForever);
+  const auto processes = StartRanks(
+      job, {.order = RingOrder(3), .stall_timeout = absl::Seconds(1)}, kForever);
   processes[1]->Signal(SIGSTOP);
   for (const int rank : {0, 2}) {
-    EXPECT_THAT(processes[rank]->LastWords(),
-                AllOf(testing::StartsWith("5 sum of bucket 3"),
-                      HasSubstr("waited for 1s for worker 1 (process ")));
+    EXPECT_THAT(
+        processes[rank]->LastWords(),
+        AllOf(testing::StartsWith("5 sum of bucket 3"), HasSubstr("worker 1 (process "),
+              HasSubstr("did not come within 1s")));
   }
   // Thawed, it learns what became of the others.
   processes[1]->Signal(SIGCONT);
-  EXPECT_THAT(processes[1]->LastWords(),
-              AllOf(HasSubstr("gave up: sum of bucket 3"), HasSubstr("worker 1")));
+  EXPECT_THAT(processes[1]->LastWords(), AllOf(testing::StartsWith("5 sum of bucket 3"),
+                                               HasSubstr("worker 1 (process "),
+                                               HasSubstr("did not come within 1s")));
 }
 
 TEST(SharedMemoryProcessTest, WhoHasDoneAllMayEnd) {
-  const auto processes = StartRanks(UniqueJob(3, kCount), {}, /*steps=*/1);
+  const auto processes =
+      StartRanks(UniqueJob(3, kCount), {.order = RingOrder(3)}, /*steps=*/1);
   for (const auto& process : processes) EXPECT_EQ(process->LastWords(), "0 ");
 }
 

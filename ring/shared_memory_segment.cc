@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -296,7 +297,12 @@ std::string SharedMemorySegment::NameOf(int rank) const {
              : absl::StrCat("worker ", rank, " (process ", named.process, ")");
 }
 
-void SharedMemorySegment::Fail(const absl::Status& reason) {
+void SharedMemorySegment::Fail(const absl::Status& status) {
+  const absl::Status reason =
+      absl::IsCancelled(status)
+          ? PeerLostError(absl::StrCat("worker ", job_.rank,
+                                       " gave up: ", std::string(status.message())))
+          : status;
   MutexLock lock(&state_mutex_);
   SharedMemoryMember& self = member(job_.rank);
   if (self.state.load() != MemberState::kPresent) return;

@@ -72,8 +72,9 @@ class SharedMemorySegment : public std::enable_shared_from_this<SharedMemorySegm
   // For messages: "worker 2 (process 4711)".
   std::string NameOf(int rank) const;
 
-  // Tells the others that this rank has failed, and why; the first one counts.
-  void Fail(const absl::Status& reason);
+  // Tells the others that this rank has failed, and why; the first one counts. To them, a
+  // rank that was merely told to stop (kCancelled) is lost.
+  void Fail(const absl::Status& status);
   // What a rank in state kFailed said.
   absl::Status FailureOf(int rank) const;
   // Tells the others that this rank takes part no longer, unless it has failed.

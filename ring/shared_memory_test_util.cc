@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint.h"
 #include "common/partition.h"
-#include "common/ring_order.h"
 
 namespace psring {
 
@@ -38,9 +37,7 @@ void AwaitExistence(const std::string& name) {
   while (!Exists(name)) sched_yield();
 }
 
-Bucket BucketOf(int64_t count, int index) {
-  return {.index = index, .range = {.begin = 1000, .count = count}};
-}
+OperationTag TagOf(int64_t step) { return {.step = step, .bucket = 3}; }
 
 float Term(int rank, int64_t index) {
   if (index % 17 == 3) return -0.0f;
@@ -55,14 +52,14 @@ std::vector<float> Terms(int rank, int64_t count) {
   return terms;
 }
 
-std::vector<float> Fold(int ranks, int64_t count) {
+std::vector<float> Fold(const RingOrder& order, int64_t count) {
   std::vector<float> sums(count);
-  for (int chunk = 0; chunk < ranks; ++chunk) {
-    const Range range = PartitionRange(count, ranks, chunk);
+  for (int chunk = 0; chunk < order.ranks(); ++chunk) {
+    const Range range = PartitionRange(count, order.ranks(), chunk);
     for (int64_t i = range.begin; i < range.end(); ++i) {
-      sums[i] = Term(RingFoldRank(chunk, 0, ranks), i);
-      for (int position = 1; position < ranks; ++position) {
-        sums[i] = sums[i] + Term(RingFoldRank(chunk, position, ranks), i);
+      sums[i] = Term(order.FoldRank(chunk, 0), i);
+      for (int term = 1; term < order.ranks(); ++term) {
+        sums[i] = sums[i] + Term(order.FoldRank(chunk, term), i);
       }
     }
   }

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/layout.h"
+#include "common/ring_order.h"
+#include "ring/collectives.h"
 #include "ring/shared_memory_segment.h"
 
 namespace psring {
@@ -21,13 +22,13 @@ std::string NameOf(const SharedMemoryJob& job);
 bool Exists(const std::string& name);
 void AwaitExistence(const std::string& name);
 
-Bucket BucketOf(int64_t count, int index = 3);
+OperationTag TagOf(int64_t step);  // Of bucket 3.
 
 // Tells rank and index, does not add up exactly, and is -0 on every rank at times.
 float Term(int rank, int64_t index);
 std::vector<float> Terms(int rank, int64_t count);
-// The sums of all ranks' terms, in ring order.
-std::vector<float> Fold(int ranks, int64_t count);
+// The sums of all ranks' terms.
+std::vector<float> Fold(const RingOrder& order, int64_t count);
 
 std::vector<uint32_t> Bits(std::span<const float> values);
 

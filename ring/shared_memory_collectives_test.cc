@@ -1,6 +1,7 @@
-#include "ring/shared_memory_all_reduce.h"
+#include "ring/shared_memory_collectives.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,12 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/partition.h"
+#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ring/ring_schedule.h"
+#include "ring/operation_header.h"
 #include "ring/ring_test_util.h"
+#include "ring/shared_memory_layout.h"
 #include "ring/shared_memory_test_util.h"
 #include "ring/shared_memory_traffic.h"
 
@@ -36,7 +39,7 @@ struct Member {
   Member(std::shared_ptr<SharedMemorySegment> own, SharedMemoryOptions options)
       : segment(std::move(own)),
         buffer(segment->buffer()),
-        all_reduce(segment, &counters, options) {}
+        collectives(segment, std::move(options)) {}
 
   // `terms` at so many floats from the start of its memory.
   DeviceSpan Place(bool in_segment, const std::vector<float>& terms, int64_t offset = 0) {
@@ -49,12 +52,11 @@ struct Member {
   const std::shared_ptr<SharedMemorySegment> segment;
   const DeviceBuffer buffer;
   std::vector<float> elsewhere;
-  LinkCounters counters;
-  SharedMemoryAllReduce all_reduce;
+  SharedMemoryCollectives collectives;
 };
 
-std::vector<std::unique_ptr<Member>> MakeMembers(int ranks,
-                                                 SharedMemoryOptions options = {}) {
+std::vector<std::unique_ptr<Member>> MakeMembers(const SharedMemoryOptions& options) {
+  const int ranks = options.order.ranks();
   const SharedMemoryJob job = UniqueJob(ranks, kMaxCount + 8);
   std::vector<std::unique_ptr<Member>> members(ranks);
   EXPECT_THAT(
@@ -70,11 +72,24 @@ std::vector<std::unique_ptr<Member>> MakeMembers(int ranks,
   return members;
 }
 
+std::vector<std::unique_ptr<Member>> MakeMembers(int ranks) {
+  return MakeMembers({.order = RingOrder(ranks)});
+}
+
+// 0, N - 1, ..., 1.
+RingOrder Backwards(int ranks) {
+  std::vector<int> rank_at(ranks);
+  for (int position = 1; position < ranks; ++position) {
+    rank_at[position] = ranks - position;
+  }
+  return RingOrder(rank_at);
+}
+
 std::vector<int64_t> Counts(int ranks) {
   return {0, 1, ranks - 1, ranks, ranks + 1, 97, 1009, 8192, kMaxCount};
 }
 
-class SharedMemoryAllReduceTest : public testing::TestWithParam<Place> {
+class SharedMemoryCollectivesTest : public testing::TestWithParam<Place> {
  protected:
   static bool InSegment(int rank) {
     return GetParam() == Place::kSegment || (GetParam() == Place::kMixed && rank != 1);
@@ -92,35 +107,35 @@ class SharedMemoryAllReduceTest : public testing::TestWithParam<Place> {
   }
 };
 
-TEST_P(SharedMemoryAllReduceTest, FoldOrder) {
+TEST_P(SharedMemoryCollectivesTest, FoldOrder) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    const auto members = MakeMembers(ranks);
-    int64_t step = 0;
-    for (const int64_t count : Counts(ranks)) {
-      std::vector<DeviceSpan> values(ranks);
-      ASSERT_THAT(RunRanks(ranks,
-                           [&](int rank) {
-                             values[rank] = PlaceTerms(*members[rank], count);
-                             return members[rank]->all_reduce.Sum(step, BucketOf(count),
-                                                                  values[rank]);
-                           }),
-                  Each(IsOk()));
-      const std::vector<float> sums = Fold(ranks, count);
-      for (int rank = 0; rank < ranks; ++rank) {
-        ASSERT_EQ(FirstDifference(values[rank].host(), sums), count)
-            << "first wrong element; rank " << rank << " of " << ranks;
+    for (const RingOrder& order : {RingOrder(ranks), Backwards(ranks)}) {
+      const auto members = MakeMembers({.order = order});
+      for (const int64_t count : Counts(ranks)) {
+        std::vector<DeviceSpan> values(ranks);
+        ASSERT_THAT(RunRanks(ranks,
+                             [&](int rank) {
+                               values[rank] = PlaceTerms(*members[rank], count);
+                               return members[rank]->collectives.AllReduce(TagOf(count),
+                                                                           values[rank]);
+                             }),
+                    Each(IsOk()));
+        const std::vector<float> sums = Fold(order, count);
+        for (int rank = 0; rank < ranks; ++rank) {
+          ASSERT_EQ(FirstDifference(values[rank].host(), sums), count)
+              << "first wrong element; rank " << rank << " of " << ranks;
+        }
       }
-      ++step;
     }
   }
 }
 
 // Nothing of an operation is left for the next one to trip over.
-TEST_P(SharedMemoryAllReduceTest, ManyOperationsInARow) {
+TEST_P(SharedMemoryCollectivesTest, ManyOperationsInARow) {
   constexpr int kRanks = 3;
   for (const SharedMemoryWait wait :
        {SharedMemoryWait::kSleep, SharedMemoryWait::kSpin}) {
-    const auto members = MakeMembers(kRanks, {.wait = wait});
+    const auto members = MakeMembers({.order = RingOrder(kRanks), .wait = wait});
     EXPECT_THAT(
         RunRanks(kRanks,
                  [&](int rank) -> absl::Status {
@@ -128,14 +143,14 @@ TEST_P(SharedMemoryAllReduceTest, ManyOperationsInARow) {
                    for (int64_t step = 0; step < 200; ++step) {
                      const int64_t count = (step * step) % 613;
                      const DeviceSpan values = PlaceTerms(member, count);
-                     RETURN_IF_ERROR(
-                         member.all_reduce.Sum(step, BucketOf(count), values));
-                     if (FirstDifference(values.host(), Fold(kRanks, count)) != count) {
+                     RETURN_IF_ERROR(member.collectives.AllReduce(TagOf(step), values));
+                     if (FirstDifference(values.host(), Fold(RingOrder(kRanks), count)) !=
+                         count) {
                        return absl::DataLossError(absl::StrCat("step ", step));
                      }
-                     if (step % 3 == 0) RETURN_IF_ERROR(member.all_reduce.Barrier());
+                     if (step % 3 == 0) RETURN_IF_ERROR(member.collectives.Barrier());
                      if (step % 5 == 0)
-                       RETURN_IF_ERROR(member.all_reduce.Broadcast(values));
+                       RETURN_IF_ERROR(member.collectives.Broadcast(values));
                    }
                    return absl::OkStatus();
                  }),
@@ -143,7 +158,7 @@ TEST_P(SharedMemoryAllReduceTest, ManyOperationsInARow) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, SlicesNeedNoAlignmentBeyondAFloat) {
+TEST_P(SharedMemoryCollectivesTest, SlicesNeedNoAlignmentBeyondAFloat) {
   constexpr int kRanks = 3;
   constexpr int64_t kCount = 1009;
   const auto members = MakeMembers(kRanks);
@@ -155,31 +170,32 @@ TEST_P(SharedMemoryAllReduceTest, SlicesNeedNoAlignmentBeyondAFloat) {
                              PlaceTerms(member, kCount + 1, /*offset=*/2 * rank + 1);
                          values[rank].data[kCount] = 9.0f;
                          values[rank].data[-1] = 7.0f;
-                         return member.all_reduce.Sum(
-                             0, BucketOf(kCount),
-                             values[rank].Slice({.begin = 0, .count = kCount}));
+                         return member.collectives.AllReduce(
+                             TagOf(0), values[rank].Slice({.begin = 0, .count = kCount}));
                        }),
               Each(IsOk()));
   for (const DeviceSpan& span : values) {
-    EXPECT_EQ(FirstDifference(span.host().first(kCount), Fold(kRanks, kCount)), kCount);
+    EXPECT_EQ(FirstDifference(span.host().first(kCount), Fold(RingOrder(kRanks), kCount)),
+              kCount);
     EXPECT_EQ(span.data[kCount], 9.0f);
     EXPECT_EQ(span.data[-1], 7.0f);
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, ReduceScatterAndAllGatherMakeASum) {
+TEST_P(SharedMemoryCollectivesTest, ReduceScatterAndAllGatherMakeASum) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    const auto members = MakeMembers(ranks);
+    const RingOrder order = Backwards(ranks);
+    const auto members = MakeMembers({.order = order});
     for (const int64_t count : Counts(ranks)) {
-      const std::vector<float> sums = Fold(ranks, count);
+      const std::vector<float> sums = Fold(order, count);
       EXPECT_THAT(
           RunRanks(ranks,
                    [&](int rank) -> absl::Status {
-                     SharedMemoryAllReduce& all_reduce = members[rank]->all_reduce;
+                     SharedMemoryCollectives& collectives = members[rank]->collectives;
                      const DeviceSpan values = PlaceTerms(*members[rank], count);
-                     RETURN_IF_ERROR(
-                         all_reduce.ReduceScatter(1, BucketOf(count), values));
-                     const Range own = PartitionRange(count, ranks, rank);
+                     RETURN_IF_ERROR(collectives.ReduceScatter(TagOf(1), values));
+                     const Range own =
+                         PartitionRange(count, ranks, order.PositionOf(rank));
                      if (FirstDifference(values.Slice(own).host(),
                                          std::span(sums).subspan(own.begin, own.count)) !=
                          own.count) {
@@ -188,7 +204,7 @@ TEST_P(SharedMemoryAllReduceTest, ReduceScatterAndAllGatherMakeASum) {
                      // Nothing but its own chunk matters to what follows.
                      std::fill_n(values.data, own.begin, -1.0f);
                      std::fill(values.data + own.end(), values.data + count, -1.0f);
-                     RETURN_IF_ERROR(all_reduce.AllGather(1, BucketOf(count), values));
+                     RETURN_IF_ERROR(collectives.AllGather(TagOf(1), values));
                      if (FirstDifference(values.host(), sums) != count) {
                        return absl::DataLossError(absl::StrCat("gathered, rank ", rank));
                      }
@@ -200,7 +216,7 @@ TEST_P(SharedMemoryAllReduceTest, ReduceScatterAndAllGatherMakeASum) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, BroadcastGivesEveryRankTheFirstOnesValues) {
+TEST_P(SharedMemoryCollectivesTest, BroadcastGivesEveryRankTheFirstOnesValues) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     const auto members = MakeMembers(ranks);
     for (const int64_t count : Counts(ranks)) {
@@ -208,7 +224,7 @@ TEST_P(SharedMemoryAllReduceTest, BroadcastGivesEveryRankTheFirstOnesValues) {
       ASSERT_THAT(RunRanks(ranks,
                            [&](int rank) {
                              values[rank] = PlaceTerms(*members[rank], count);
-                             return members[rank]->all_reduce.Broadcast(values[rank]);
+                             return members[rank]->collectives.Broadcast(values[rank]);
                            }),
                   Each(IsOk()));
       for (int rank = 0; rank < ranks; ++rank) {
@@ -219,7 +235,7 @@ TEST_P(SharedMemoryAllReduceTest, BroadcastGivesEveryRankTheFirstOnesValues) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, NobodyPassesABarrierBeforeAllHaveCome) {
+TEST_P(SharedMemoryCollectivesTest, NobodyPassesABarrierBeforeAllHaveCome) {
   constexpr int kRanks = 4;
   const auto members = MakeMembers(kRanks);
   std::atomic<int> come{0};
@@ -227,43 +243,43 @@ TEST_P(SharedMemoryAllReduceTest, NobodyPassesABarrierBeforeAllHaveCome) {
                        [&](int rank) -> absl::Status {
                          for (int round = 1; round <= 50; ++round) {
                            ++come;
-                           RETURN_IF_ERROR(members[rank]->all_reduce.Barrier());
+                           RETURN_IF_ERROR(members[rank]->collectives.Barrier());
                            if (come < round * kRanks) return absl::InternalError("early");
-                           RETURN_IF_ERROR(members[rank]->all_reduce.Barrier());
+                           RETURN_IF_ERROR(members[rank]->collectives.Barrier());
                          }
                          return absl::OkStatus();
                        }),
               Each(IsOk()));
 }
 
-TEST_P(SharedMemoryAllReduceTest, PayloadIsTheFormula) {
+TEST_P(SharedMemoryCollectivesTest, PayloadIsTheFormula) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    const auto members = MakeMembers(ranks);
-    std::vector<RingBytes> steps(ranks), firsts(ranks);
-    const auto add = [](RingBytes& sum, const RingBytes& bytes) {
-      sum.out += bytes.out;
-      sum.in += bytes.in;
-    };
+    const RingOrder order = Backwards(ranks);
+    const auto members = MakeMembers({.order = order});
+    std::vector<SharedMemoryBytes> steps(ranks), firsts(ranks);
     for (const int64_t count : Counts(ranks)) {
-      const Bucket bucket = BucketOf(count);
       ASSERT_THAT(RunRanks(ranks,
                            [&](int rank) -> absl::Status {
-                             SharedMemoryAllReduce& all_reduce =
-                                 members[rank]->all_reduce;
+                             Collectives& own = members[rank]->collectives;
                              const DeviceSpan values = PlaceTerms(*members[rank], count);
-                             RETURN_IF_ERROR(all_reduce.Broadcast(values));
-                             RETURN_IF_ERROR(all_reduce.Sum(0, bucket, values));
-                             RETURN_IF_ERROR(all_reduce.ReduceScatter(0, bucket, values));
-                             RETURN_IF_ERROR(all_reduce.AllGather(0, bucket, values));
-                             return all_reduce.Barrier();
+                             RETURN_IF_ERROR(own.Broadcast(values));
+                             RETURN_IF_ERROR(own.AllReduce(TagOf(0), values));
+                             RETURN_IF_ERROR(own.ReduceScatter(TagOf(0), values));
+                             RETURN_IF_ERROR(own.AllGather(TagOf(0), values));
+                             return own.Barrier();
                            }),
                   Each(IsOk()));
       for (int rank = 0; rank < ranks; ++rank) {
-        add(firsts[rank], SharedMemoryBroadcastBytes(count, rank, ranks));
-        add(steps[rank], SharedMemorySumBytes(count, rank, ranks));
-        add(steps[rank], SharedMemoryReduceScatterBytes(count, rank, ranks));
-        add(steps[rank], SharedMemoryAllGatherBytes(count, rank, ranks));
-        const ExchangeTraffic traffic = members[rank]->counters.totals();
+        const auto add = [&](SharedMemoryBytes& to, OperationKind kind) {
+          const SharedMemoryBytes bytes =
+              SharedMemoryPayload(kind, count, order.PositionOf(rank), ranks);
+          to = {.out = to.out + bytes.out, .in = to.in + bytes.in};
+        };
+        add(firsts[rank], OperationKind::kBroadcast);
+        add(steps[rank], OperationKind::kAllReduce);
+        add(steps[rank], OperationKind::kReduceScatter);
+        add(steps[rank], OperationKind::kAllGather);
+        const ExchangeTraffic traffic = members[rank]->collectives.traffic();
         EXPECT_EQ(traffic.payload_out, steps[rank].out);
         EXPECT_EQ(traffic.payload_in, steps[rank].in);
         EXPECT_EQ(traffic.initial_out, firsts[rank].out);
@@ -273,7 +289,7 @@ TEST_P(SharedMemoryAllReduceTest, PayloadIsTheFormula) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, NeverAWrongSum) {
+TEST_P(SharedMemoryCollectivesTest, NeverAWrongSum) {
   using Operation = std::function<absl::Status(Member&)>;
   struct Case {
     Operation odd_one;
@@ -281,8 +297,8 @@ TEST_P(SharedMemoryAllReduceTest, NeverAWrongSum) {
   };
   const auto sum = [](int64_t step, int64_t count, int bucket) -> Operation {
     return [=](Member& member) {
-      return member.all_reduce.Sum(step, BucketOf(count, bucket),
-                                   PlaceTerms(member, count));
+      return member.collectives.AllReduce({.step = step, .bucket = bucket},
+                                          PlaceTerms(member, count));
     };
   };
   const char* const ours = "sum of bucket 3 (100 floats) at step 7, operation 0";
@@ -292,19 +308,18 @@ TEST_P(SharedMemoryAllReduceTest, NeverAWrongSum) {
       {sum(7, 101, 3), "sum of bucket 3 (101 floats) at step 7"},
       {sum(7, 0, 3), "sum of bucket 3 (0 floats) at step 7"},
       {[](Member& member) {
-         return member.all_reduce.ReduceScatter(7, BucketOf(100),
-                                                PlaceTerms(member, 100));
+         return member.collectives.ReduceScatter(TagOf(7), PlaceTerms(member, 100));
        },
        "reduce-scatter of bucket 3 (100 floats) at step 7"},
       {[](Member& member) {
-         return member.all_reduce.AllGather(7, BucketOf(100), PlaceTerms(member, 100));
+         return member.collectives.AllGather(TagOf(7), PlaceTerms(member, 100));
        },
        "all-gather of bucket 3 (100 floats) at step 7"},
       {[](Member& member) {
-         return member.all_reduce.Broadcast(PlaceTerms(member, 100));
+         return member.collectives.Broadcast(PlaceTerms(member, 100));
        },
        "broadcast of 100 floats"},
-      {[](Member& member) { return member.all_reduce.Barrier(); }, "barrier"},
+      {[](Member& member) { return member.collectives.Barrier(); }, "barrier"},
   };
   for (const Case& test : cases) {
     SCOPED_TRACE(test.theirs);
@@ -320,17 +335,17 @@ TEST_P(SharedMemoryAllReduceTest, NeverAWrongSum) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, OneOperationTooManyIsAnError) {
+TEST_P(SharedMemoryCollectivesTest, OneOperationTooManyIsAnError) {
   auto members = MakeMembers(3);
   const auto statuses = RunRanks(3, [&](int rank) -> absl::Status {
     RETURN_IF_ERROR(
-        members[rank]->all_reduce.Sum(0, BucketOf(100), PlaceTerms(*members[rank], 100)));
+        members[rank]->collectives.AllReduce(TagOf(0), PlaceTerms(*members[rank], 100)));
     if (rank != 0) {
       members[rank].reset();
       return absl::OkStatus();
     }
-    return members[rank]->all_reduce.Sum(1, BucketOf(100),
-                                         PlaceTerms(*members[rank], 100));
+    return members[rank]->collectives.AllReduce(TagOf(1),
+                                                PlaceTerms(*members[rank], 100));
   });
   EXPECT_THAT(statuses[0],
               StatusIs(absl::StatusCode::kUnavailable,
@@ -341,7 +356,7 @@ TEST_P(SharedMemoryAllReduceTest, OneOperationTooManyIsAnError) {
   EXPECT_OK(statuses[2]);
 }
 
-TEST_P(SharedMemoryAllReduceTest, ARankMayLeaveAsSoonAsItHasItsSums) {
+TEST_P(SharedMemoryCollectivesTest, ARankMayLeaveAsSoonAsItHasItsSums) {
   constexpr int kRanks = 4;
   for (const bool aborts : {false, true}) {
     auto members = MakeMembers(kRanks);
@@ -351,12 +366,12 @@ TEST_P(SharedMemoryAllReduceTest, ARankMayLeaveAsSoonAsItHasItsSums) {
                  [&](int rank) -> absl::Status {
                    Member& member = *members[rank];
                    const DeviceSpan values = PlaceTerms(member, kMaxCount);
-                   RETURN_IF_ERROR(member.all_reduce.Sum(0, BucketOf(kMaxCount), values));
-                   if (FirstDifference(values.host(), Fold(kRanks, kMaxCount)) !=
-                       kMaxCount) {
+                   RETURN_IF_ERROR(member.collectives.AllReduce(TagOf(0), values));
+                   if (FirstDifference(values.host(),
+                                       Fold(RingOrder(kRanks), kMaxCount)) != kMaxCount) {
                      return absl::DataLossError("a wrong sum");
                    }
-                   if (aborts) member.all_reduce.Abort(absl::CancelledError("done"));
+                   if (aborts) member.collectives.Abort(absl::CancelledError("done"));
                    members[rank].reset();
                    return absl::OkStatus();
                  }),
@@ -364,67 +379,77 @@ TEST_P(SharedMemoryAllReduceTest, ARankMayLeaveAsSoonAsItHasItsSums) {
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, NobodyHangs) {
+TEST_P(SharedMemoryCollectivesTest, NobodyHangs) {
   const auto members = MakeMembers(3);
   std::vector<absl::Status> again(3);
   const auto statuses = RunRanks(3, [&](int rank) -> absl::Status {
     Member& member = *members[rank];
     const DeviceSpan values = PlaceTerms(member, 1000);
-    RETURN_IF_ERROR(member.all_reduce.Sum(0, BucketOf(1000), values));
+    RETURN_IF_ERROR(member.collectives.AllReduce(TagOf(0), values));
     if (rank == 1) {
-      member.all_reduce.Abort(
+      member.collectives.Abort(
           WithExitCode(absl::InternalError("broken as planned"), ExitCode::kUsage));
     }
-    const absl::Status status = member.all_reduce.Sum(1, BucketOf(1000), values);
-    again[rank] = member.all_reduce.Sum(2, BucketOf(1000), values);
+    const absl::Status status = member.collectives.AllReduce(TagOf(1), values);
+    again[rank] = member.collectives.AllReduce(TagOf(2), values);
     return status;
   });
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_THAT(statuses[rank],
-                StatusIs(absl::StatusCode::kInternal,
-                         AllOf(HasSubstr("step 1: "), HasSubstr("broken as planned"))));
-    if (rank != 1) {
-      EXPECT_THAT(std::string(statuses[rank].message()), HasSubstr("worker 1 (process "));
-    }
+                StatusIs(absl::StatusCode::kInternal, "broken as planned"));
     EXPECT_EQ(ExitCodeOf(statuses[rank]), ExitCode::kUsage);
     EXPECT_EQ(again[rank], statuses[rank]);
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, AStalledRankIsNamed) {
-  const auto members = MakeMembers(3, {.stall_timeout = absl::Milliseconds(20)});
+TEST_P(SharedMemoryCollectivesTest, WhoIsToldToStopIsLostToTheOthers) {
+  const auto members = MakeMembers(3);
+  members[1]->collectives.Abort(absl::CancelledError("enough"));
+  const auto statuses = RunRanks(3, [&](int rank) {
+    return members[rank]->collectives.AllReduce(TagOf(1), PlaceTerms(*members[rank], 10));
+  });
+  EXPECT_THAT(statuses[1], StatusIs(absl::StatusCode::kCancelled, "enough"));
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(statuses[rank],
+                StatusIs(absl::StatusCode::kUnavailable, "worker 1 gave up: enough"));
+    EXPECT_EQ(ExitCodeOf(statuses[rank]), ExitCode::kPeerLost);
+  }
+}
+
+TEST_P(SharedMemoryCollectivesTest, AStalledRankIsNamed) {
+  const auto members =
+      MakeMembers({.order = RingOrder(3), .stall_timeout = absl::Milliseconds(20)});
   // Rank 2 is there and silent.
   const auto statuses = RunRanks(2, [&](int rank) {
-    return members[rank]->all_reduce.Sum(5, BucketOf(6), PlaceTerms(*members[rank], 6));
+    return members[rank]->collectives.AllReduce(TagOf(5), PlaceTerms(*members[rank], 6));
   });
-  // One of the two has the timeout; the other may learn of it, or have its own.
-  EXPECT_THAT(statuses, testing::Contains(StatusIs(absl::StatusCode::kUnavailable,
-                                                   HasSubstr("waited for 20ms for"))));
+  // One of the two runs out of patience; the other may learn of it, or do so too.
   EXPECT_THAT(statuses, Each(StatusIs(absl::StatusCode::kUnavailable,
-                                      HasSubstr("worker 2 (process "))));
+                                      AllOf(HasSubstr("worker 2 (process "),
+                                            HasSubstr("did not come within 20ms")))));
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
   }
 }
 
-TEST_P(SharedMemoryAllReduceTest, AnAbortEndsASumThatWaits) {
+TEST_P(SharedMemoryCollectivesTest, AnAbortEndsASumThatWaits) {
   const auto members = MakeMembers(2);
   const auto statuses = RunRanks(2, [&](int thread) -> absl::Status {
-    SharedMemoryAllReduce& all_reduce = members[0]->all_reduce;
+    SharedMemoryCollectives& collectives = members[0]->collectives;
     if (thread == 1) {
       std::string awaited;
-      while (awaited.empty()) awaited = all_reduce.Awaited();
+      while (awaited.empty()) awaited = collectives.Awaited();
       EXPECT_THAT(awaited, testing::StartsWith("worker 1 (process "));
-      all_reduce.Abort(absl::CancelledError("enough"));
+      collectives.Abort(absl::CancelledError("enough"));
       return absl::OkStatus();
     }
-    return all_reduce.Sum(0, BucketOf(100), PlaceTerms(*members[0], 100));
+    return collectives.AllReduce(TagOf(0), PlaceTerms(*members[0], 100));
   });
   EXPECT_THAT(statuses[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
-  EXPECT_EQ(members[0]->all_reduce.Awaited(), "");
+  EXPECT_EQ(members[0]->collectives.Awaited(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, SharedMemoryAllReduceTest,
+INSTANTIATE_TEST_SUITE_P(Places, SharedMemoryCollectivesTest,
                          testing::Values(Place::kSegment, Place::kElsewhere,
                                          Place::kMixed),
                          [](const testing::TestParamInfo<Place>& info) {
@@ -443,19 +468,32 @@ TEST(SharedMemoryTrafficTest, SumsMoveAsMuchAsRoundARing) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     for (const int64_t count :
          {int64_t{0}, int64_t{7}, int64_t{1009}, int64_t{1} << 33}) {
-      int64_t out = 0, in = 0, ring = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const RingBytes bytes = SharedMemorySumBytes(count, rank, ranks);
+      int64_t out = 0, in = 0;
+      for (int position = 0; position < ranks; ++position) {
+        const SharedMemoryBytes bytes =
+            SharedMemoryPayload(OperationKind::kAllReduce, count, position, ranks);
         out += bytes.out;
         in += bytes.in;
-        ring += AllReduceBytes(count, rank, ranks).out;
-        if (ranks == 2) {
-          EXPECT_EQ(bytes, AllReduceBytes(count, rank, ranks));
-        }
       }
-      EXPECT_EQ(out, ring);
-      EXPECT_EQ(in, ring);
+      EXPECT_EQ(out, 2 * (ranks - 1) * count * 4);
+      EXPECT_EQ(in, out);
     }
+  }
+}
+
+TEST(SharedMemoryLayoutTest, PartsDoNotOverlapHoweverLargeTheyAre) {
+  for (const int64_t count : {int64_t{0}, int64_t{1}, (int64_t{1} << 33) + 1}) {
+    const SharedMemoryLayout layout(5, count);
+    EXPECT_GE(layout.member(0), int64_t{sizeof(SharedMemoryHead)});
+    EXPECT_EQ(layout.member(0) % kCacheLineBytes, 0);
+    EXPECT_GE(layout.slot(0, 0), layout.member(5));
+    EXPECT_EQ(layout.slot(3, 1) - layout.slot(3, 0), kSlotCount * 4);
+    EXPECT_EQ(layout.slot(4, 0) - layout.slot(3, 1), kSlotCount * 4);
+    EXPECT_GE(layout.values(0), layout.slot(5, 0));
+    EXPECT_EQ(layout.values(0) % kPageBytes, 0);
+    EXPECT_EQ(layout.values_bytes() % kPageBytes, 0);
+    EXPECT_GE(layout.values_bytes(), count * 4);
+    EXPECT_EQ(layout.total_bytes(), layout.values(0) + 5 * layout.values_bytes());
   }
 }
 

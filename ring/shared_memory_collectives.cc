@@ -1,15 +1,11 @@
-#include "ring/shared_memory_all_reduce.h"
+#include "ring/shared_memory_collectives.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/arithmetic.h"
-#include "common/errors.h"
-#include "common/partition.h"
-#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/vectorize.h"
 #include "glog/logging.h"
@@ -18,10 +14,11 @@
 // How an operation runs.
 //
 // In place, when the values of all ranks lie in the segment. The ranks meet, so that all
-// values are final. Then rank r alone deals with chunk r of everyone's values: it makes
-// its sums block by block, small enough to stay in the cache, and writes each block to
-// all ranks while their terms, just read, are in the cache as well. The ranks meet again,
-// so that all chunks are finished. Every float crosses from memory once and back once.
+// values are final. Then each rank alone deals with its own chunk of everyone's values:
+// it makes the sums block by block, small enough to stay in the cache, and writes each
+// block to all ranks while their terms, just read, are in the cache as well. The ranks
+// meet again, so that all chunks are finished. Every float crosses from memory once and
+// back once.
 //
 // Through slots, where the values of some rank lie elsewhere: a rank copies a piece of
 // its values into its slot, the ranks meet, and each takes its part of the piece from all
@@ -64,59 +61,54 @@ Range Intersection(Range a, Range b) {
 
 }  // namespace
 
-SharedMemoryAllReduce::SharedMemoryAllReduce(std::shared_ptr<SharedMemorySegment> segment,
-                                             LinkCounters* counters,
-                                             SharedMemoryOptions options)
+SharedMemoryCollectives::SharedMemoryCollectives(
+    std::shared_ptr<SharedMemorySegment> segment, SharedMemoryOptions options)
     : segment_(std::move(segment)),
+      order_(std::move(options.order)),
       rank_(segment_->rank()),
       ranks_(segment_->ranks()),
-      counters_(counters),
-      meeting_(segment_, options.stall_timeout, options.wait) {}
-
-absl::Status SharedMemoryAllReduce::Sum(int64_t step, const Bucket& bucket,
-                                        DeviceSpan values) {
-  CHECK_EQ(values.count, bucket.range.count);
-  return Run({.kind = OperationKind::kSum, .step = step, .bucket = bucket.index}, values);
+      position_(order_.PositionOf(rank_)),
+      meeting_(segment_, options.stall_timeout, options.wait) {
+  CHECK_EQ(order_.ranks(), ranks_);
 }
 
-absl::Status SharedMemoryAllReduce::ReduceScatter(int64_t step, const Bucket& bucket,
-                                                  DeviceSpan values) {
-  CHECK_EQ(values.count, bucket.range.count);
-  return Run(
-      {.kind = OperationKind::kReduceScatter, .step = step, .bucket = bucket.index},
-      values);
+absl::Status SharedMemoryCollectives::AllReduce(OperationTag tag, DeviceSpan values) {
+  return Run(OperationKind::kAllReduce, tag, values);
 }
 
-absl::Status SharedMemoryAllReduce::AllGather(int64_t step, const Bucket& bucket,
-                                              DeviceSpan values) {
-  CHECK_EQ(values.count, bucket.range.count);
-  return Run({.kind = OperationKind::kAllGather, .step = step, .bucket = bucket.index},
-             values);
+absl::Status SharedMemoryCollectives::ReduceScatter(OperationTag tag, DeviceSpan values) {
+  return Run(OperationKind::kReduceScatter, tag, values);
 }
 
-absl::Status SharedMemoryAllReduce::Broadcast(DeviceSpan values) {
-  return Run({.kind = OperationKind::kBroadcast}, values);
+absl::Status SharedMemoryCollectives::AllGather(OperationTag tag, DeviceSpan values) {
+  return Run(OperationKind::kAllGather, tag, values);
 }
 
-absl::Status SharedMemoryAllReduce::Barrier() {
-  return Run({.kind = OperationKind::kBarrier}, {});
+absl::Status SharedMemoryCollectives::Broadcast(DeviceSpan values) {
+  return Run(OperationKind::kBroadcast, {}, values);
 }
 
-absl::Status SharedMemoryAllReduce::Run(OperationHeader header, DeviceSpan values) {
+absl::Status SharedMemoryCollectives::Barrier() {
+  return Run(OperationKind::kBarrier, {}, {});
+}
+
+absl::Status SharedMemoryCollectives::Run(OperationKind kind, OperationTag tag,
+                                          DeviceSpan values) {
   RETURN_IF_ERROR(failure_);
   if (ranks_ == 1) return absl::OkStatus();
-  header.job_fingerprint = segment_->fingerprint();
-  header.sequence = sequence_++;
-  header.count = values.count;
-  const absl::Status status = RunOnce(header, values.host());
-  if (status.ok()) return status;
-  failure_ = Annotate(status, Describe(header));
-  meeting_.Abort(failure_);
+  const OperationHeader header = {.kind = kind,
+                                  .job_fingerprint = segment_->fingerprint(),
+                                  .sequence = sequence_++,
+                                  .step = tag.step,
+                                  .count = values.count,
+                                  .bucket = tag.bucket};
+  failure_ = RunOnce(header, values.host());
+  if (!failure_.ok()) meeting_.Abort(failure_);
   return failure_;
 }
 
-absl::Status SharedMemoryAllReduce::RunOnce(const OperationHeader& header,
-                                            std::span<float> values) {
+absl::Status SharedMemoryCollectives::RunOnce(const OperationHeader& header,
+                                              std::span<float> values) {
   RETURN_IF_ERROR(meeting_.Begin(header, segment_->PositionOf(values)));
   if (values.empty()) return absl::OkStatus();
   if (AllAreInSegment()) {
@@ -126,24 +118,29 @@ absl::Status SharedMemoryAllReduce::RunOnce(const OperationHeader& header,
     TakePart(header.kind, values, {.begin = 0, .count = header.count}, at);
     return meeting_.Meet();
   }
-  if (header.kind == OperationKind::kSum) {
-    RETURN_IF_ERROR(RunThroughSlots(OperationKind::kReduceScatter, values));
-    return RunThroughSlots(OperationKind::kAllGather, values);
+  switch (header.kind) {
+    case OperationKind::kAllReduce:
+      RETURN_IF_ERROR(RunThroughSlots(OperationKind::kReduceScatter, values));
+      return RunThroughSlots(OperationKind::kAllGather, values);
+    case OperationKind::kBroadcast:
+      RETURN_IF_ERROR(RunThroughSlots(header.kind, values));
+      return meeting_.Meet();  // Rank 0 returns when all have the values.
+    default:
+      return RunThroughSlots(header.kind, values);
   }
-  return RunThroughSlots(header.kind, values);
 }
 
-bool SharedMemoryAllReduce::AllAreInSegment() const {
+bool SharedMemoryCollectives::AllAreInSegment() const {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (meeting_.PositionOf(rank) < 0) return false;
   }
   return true;
 }
 
-absl::Status SharedMemoryAllReduce::RunThroughSlots(OperationKind kind,
-                                                    std::span<float> values) {
+absl::Status SharedMemoryCollectives::RunThroughSlots(OperationKind kind,
+                                                      std::span<float> values) {
   const auto count = static_cast<int64_t>(values.size());
-  const Range own = PartitionRange(count, ranks_, rank_);
+  const Range own = PartitionRange(count, ranks_, position_);
   for (int64_t begin = 0; begin < count; begin += kSlotCount) {
     const Range piece = {.begin = begin, .count = std::min(kSlotCount, count - begin)};
     const auto at = [&](int rank, int64_t index) {
@@ -162,46 +159,52 @@ absl::Status SharedMemoryAllReduce::RunThroughSlots(OperationKind kind,
   return absl::OkStatus();
 }
 
-void SharedMemoryAllReduce::TakePart(OperationKind kind, std::span<float> values,
-                                     Range piece, ValueAt at) {
+void SharedMemoryCollectives::TakePart(OperationKind kind, std::span<float> values,
+                                       Range piece, ValueAt at) {
   const int64_t others = ranks_ - 1;
-  const auto part_of = [&](int rank) {
+  const auto part_of = [&](int position) {
     const auto count = static_cast<int64_t>(values.size());
-    return Intersection(piece, PartitionRange(count, ranks_, rank));
+    return Intersection(piece, PartitionRange(count, ranks_, position));
   };
-  const Range own = part_of(rank_);
+  const Range own = part_of(position_);
   const int64_t rest = piece.count - own.count;
   const auto copy_from = [&](int rank, Range range) {
     Copy(at(rank, range.begin), values.data() + range.begin, range.count);
   };
   switch (kind) {
-    case OperationKind::kSum:
+    case OperationKind::kAllReduce:
       SumToAll(own, at);
-      return Count(kind,
-                   {.out = others * own.count + rest, .in = others * own.count + rest});
+      Count(kind, others * own.count + rest, others * own.count + rest);
+      break;
     case OperationKind::kReduceScatter:
       SumByBlocks(own, at, [&](Range block, const float* sums) {
         Copy(sums, values.data() + block.begin, block.count);
       });
-      return Count(kind, {.out = rest, .in = others * own.count});
+      Count(kind, rest, others * own.count);
+      break;
     case OperationKind::kAllGather:
-      for (int rank = 0; rank < ranks_; ++rank) {
-        if (rank != rank_) copy_from(rank, part_of(rank));
+      for (int position = 0; position < ranks_; ++position) {
+        if (position != position_) copy_from(order_.RankAt(position), part_of(position));
       }
-      return Count(kind, {.out = others * own.count, .in = rest});
+      Count(kind, others * own.count, rest);
+      break;
     case OperationKind::kBroadcast:
-      if (rank_ == 0) return Count(kind, {.out = others * piece.count});
-      copy_from(0, piece);
-      return Count(kind, {.in = piece.count});
+      if (rank_ == 0) {
+        Count(kind, others * piece.count, 0);
+      } else {
+        copy_from(0, piece);
+        Count(kind, 0, piece.count);
+      }
+      break;
     case OperationKind::kBarrier:
-      return;
+      break;
   }
 }
 
-void SharedMemoryAllReduce::SumToAll(Range range, ValueAt at) const {
+void SharedMemoryCollectives::SumToAll(Range range, ValueAt at) const {
   if (ranks_ == 2) {
-    return AddToBoth(at(RingFoldRank(rank_, 0, 2), range.begin),
-                     at(RingFoldRank(rank_, 1, 2), range.begin), range.count);
+    return AddToBoth(at(order_.FoldRank(position_, 0), range.begin),
+                     at(order_.FoldRank(position_, 1), range.begin), range.count);
   }
   SumByBlocks(range, at, [&](Range block, const float* sums) {
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -210,7 +213,7 @@ void SharedMemoryAllReduce::SumToAll(Range range, ValueAt at) const {
   });
 }
 
-void SharedMemoryAllReduce::SumByBlocks(
+void SharedMemoryCollectives::SumByBlocks(
     Range range, ValueAt at,
     absl::FunctionRef<void(Range block, const float* sums)> take) const {
   alignas(kCacheLineBytes) std::array<float, kBlockCount> buffer;
@@ -218,22 +221,23 @@ void SharedMemoryAllReduce::SumByBlocks(
     const Range block = {.begin = begin,
                          .count = std::min(kBlockCount, range.end() - begin)};
     const auto sums = std::span(buffer).first(block.count);
-    const auto term = [&](int position) -> const float* {
-      return at(RingFoldRank(rank_, position, ranks_), begin);
+    const auto term = [&](int index) -> const float* {
+      return at(order_.FoldRank(position_, index), begin);
     };
     AddTwo(term(0), term(1), sums.data(), block.count);
-    for (int position = 2; position < ranks_; ++position) {
-      AddInPlace(sums, {term(position), sums.size()});
+    for (int index = 2; index < ranks_; ++index) {
+      AddInPlace(sums, {term(index), sums.size()});
     }
     take(block, sums.data());
   }
 }
 
-void SharedMemoryAllReduce::Count(OperationKind kind, const Floats& floats) {
+void SharedMemoryCollectives::Count(OperationKind kind, int64_t floats_out,
+                                    int64_t floats_in) {
   const TrafficKind traffic =
       kind == OperationKind::kBroadcast ? TrafficKind::kInitial : TrafficKind::kStep;
-  counters_->CountIn(traffic, floats.in * int64_t{sizeof(float)});
-  counters_->CountOut(traffic, floats.out * int64_t{sizeof(float)});
+  counters_.CountOut(traffic, floats_out * int64_t{sizeof(float)});
+  counters_.CountIn(traffic, floats_in * int64_t{sizeof(float)});
 }
 
 }  // namespace psring
