@@ -16,6 +16,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ring/algorithm.h"
 #include "ring/operation_header.h"
 #include "ring/ring_test_util.h"
 #include "ring/shared_memory_layout.h"
@@ -256,7 +257,7 @@ TEST_P(SharedMemoryCollectivesTest, PayloadIsTheFormula) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     const RingOrder order = Backwards(ranks);
     const auto members = MakeMembers({.order = order});
-    std::vector<SharedMemoryBytes> steps(ranks), firsts(ranks);
+    std::vector<OperationBytes> steps(ranks), firsts(ranks);
     for (const int64_t count : Counts(ranks)) {
       ASSERT_THAT(RunRanks(ranks,
                            [&](int rank) -> absl::Status {
@@ -270,8 +271,8 @@ TEST_P(SharedMemoryCollectivesTest, PayloadIsTheFormula) {
                            }),
                   Each(IsOk()));
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto add = [&](SharedMemoryBytes& to, OperationKind kind) {
-          const SharedMemoryBytes bytes =
+        const auto add = [&](OperationBytes& to, OperationKind kind) {
+          const OperationBytes bytes =
               SharedMemoryPayload(kind, count, order.PositionOf(rank), ranks);
           to = {.out = to.out + bytes.out, .in = to.in + bytes.in};
         };
@@ -470,7 +471,7 @@ TEST(SharedMemoryTrafficTest, SumsMoveAsMuchAsRoundARing) {
          {int64_t{0}, int64_t{7}, int64_t{1009}, int64_t{1} << 33}) {
       int64_t out = 0, in = 0;
       for (int position = 0; position < ranks; ++position) {
-        const SharedMemoryBytes bytes =
+        const OperationBytes bytes =
             SharedMemoryPayload(OperationKind::kAllReduce, count, position, ranks);
         out += bytes.out;
         in += bytes.in;

@@ -9,20 +9,15 @@
 #include <cstdint>
 
 #include "common/partition.h"
+#include "ring/algorithm.h"
 #include "ring/operation_header.h"
 
 namespace psring {
 
-// Payload of one rank in one operation.
-struct SharedMemoryBytes {
-  int64_t out = 0;
-  int64_t in = 0;
-};
-
 // Of the rank at `position` (common/ring_order.h). Requires count >= 0 and
 // 0 <= position < ranks. Broadcasts come from rank 0, which is at position 0.
-constexpr SharedMemoryBytes SharedMemoryPayload(OperationKind kind, int64_t count,
-                                                int position, int ranks) {
+constexpr OperationBytes SharedMemoryPayload(OperationKind kind, int64_t count,
+                                             int position, int ranks) {
   const int64_t float_bytes = sizeof(float);
   const int64_t others = ranks - 1;
   const int64_t own = PartitionRange(count, ranks, position).count;
@@ -37,8 +32,8 @@ constexpr SharedMemoryBytes SharedMemoryPayload(OperationKind kind, int64_t coun
     case OperationKind::kAllReduce:
       return {.out = gathered + given, .in = gathered + given};
     case OperationKind::kBroadcast:
-      return position == 0 ? SharedMemoryBytes{.out = others * count * float_bytes}
-                           : SharedMemoryBytes{.in = count * float_bytes};
+      return position == 0 ? OperationBytes{.out = others * count * float_bytes}
+                           : OperationBytes{.in = count * float_bytes};
     case OperationKind::kBarrier:
       break;
   }

@@ -6,21 +6,35 @@
 
 #include "absl/status/statusor.h"
 #include "common/coordinator_client.h"
+#include "common/device.h"
 #include "common/gradient_exchange.h"
 #include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/time_source.h"
+#include "proto/coordinator.pb.h"
+#include "ring/shared_memory_segment.h"
 
 namespace psring {
 
-// Finds this worker's peers through the coordinator and connects to them. `time` and
-// `client` outlive the exchange. Errors: kDeadlineExceeded, a peer did not come in time;
-// otherwise as the exchanges'.
-absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(const Endpoint& endpoint,
-                                                               int rank,
-                                                               const JobPlan& plan,
-                                                               const TimeSource* time,
-                                                               CoordinatorClient& client);
+// A worker's gradients, where its exchange reaches them best.
+struct GradientMemory {
+  DeviceBuffer buffer;
+  // That the buffer lies in; null where workers share no memory.
+  std::shared_ptr<SharedMemorySegment> segment;
+};
+
+// Zero. Where workers share memory, blocks until all have come. Errors: as
+// Device::Allocate's and SharedMemorySegment::Open's.
+absl::StatusOr<GradientMemory> AllocateGradients(const Endpoint& endpoint, int rank,
+                                                 const JobPlan& plan, const JobSpec& spec,
+                                                 Device* device);
+
+// Finds this worker's peers through the coordinator and connects to them. `gradients` are
+// those that will be bound; `time` and `client` outlive the exchange. Errors:
+// kDeadlineExceeded, a peer did not come in time; otherwise as the exchanges'.
+absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
+    const Endpoint& endpoint, int rank, const JobPlan& plan,
+    const GradientMemory& gradients, const TimeSource* time, CoordinatorClient& client);
 
 }  // namespace psring
 

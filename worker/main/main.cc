@@ -79,11 +79,12 @@ class Worker {
       model_ =
           std::make_unique<StallingModel>(std::move(model_), *step, &client_.aborts());
     }
-    ASSIGN_OR_RETURN(exchange_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
+    ASSIGN_OR_RETURN(exchange_,
+                     MakeExchange(endpoint_, rank_, plan_, gradients_, &time_, client_));
     abort_ = std::make_unique<AbortSource::Registration>(
         &client_.aborts(),
         [this](const absl::Status& reason) { exchange_->Abort(reason); });
-    RETURN_IF_ERROR(exchange_->Bind(parameters_.span(), gradients_.span()));
+    RETURN_IF_ERROR(exchange_->Bind(parameters_.span(), gradients_.buffer.span()));
     RETURN_IF_ERROR(client_.Barrier("start"));
     RETURN_IF_ERROR(Train());
     RETURN_IF_ERROR(client_.BarrierWithoutDeadline("trained"));
@@ -102,13 +103,14 @@ class Worker {
     ASSIGN_OR_RETURN(model_, MakeMlp(device_.get(), Widths(spec_, data_->shape), rows_));
     RETURN_IF_ERROR(CheckLayout(model_->layout(), plan_.layout));
     ASSIGN_OR_RETURN(parameters_, device_->Allocate(plan_.layout.count()));
-    ASSIGN_OR_RETURN(gradients_, device_->Allocate(plan_.layout.count()));
+    ASSIGN_OR_RETURN(gradients_,
+                     AllocateGradients(endpoint_, rank_, plan_, spec_, device_.get()));
     // The other workers get worker 0's parameters when the exchange is bound.
     if (rank_ == 0) {
       InitializeParameters(plan_.layout, spec_.experiment().training().seed(),
                            parameters_.span().host());
     }
-    model_->Bind(parameters_.span(), gradients_.span());
+    model_->Bind(parameters_.span(), gradients_.buffer.span());
     return absl::OkStatus();
   }
 
@@ -202,7 +204,7 @@ class Worker {
   int64_t rows_ = 0;  // This worker's part of the global batch.
   std::unique_ptr<Device> device_;
   DeviceBuffer parameters_;
-  DeviceBuffer gradients_;
+  GradientMemory gradients_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<GradientExchange> exchange_;
   std::unique_ptr<AbortSource::Registration> abort_;
