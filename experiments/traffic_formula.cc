@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/algorithm.h"
+#include "ring/shared_memory_traffic.h"
 
 namespace psring {
 
@@ -16,8 +17,11 @@ std::vector<EndpointFormula> StepTraffic(const JobSpec& spec, const JobPlan& pla
       const int position = RingOrderOf(spec).PositionOf(rank);
       for (const Bucket& bucket : plan.buckets.buckets) {
         const OperationBytes bytes =
-            PayloadBytes(spec.arm().ring().algorithm(), OperationKind::kAllReduce,
-                         bucket.range.count, position, spec.workers());
+            spec.arm().ring().transport() == RingMode::SHARED_MEMORY
+                ? SharedMemoryPayload(OperationKind::kAllReduce, bucket.range.count,
+                                      position, spec.workers())
+                : PayloadBytes(spec.arm().ring().algorithm(), OperationKind::kAllReduce,
+                               bucket.range.count, position, spec.workers());
         worker.out += bytes.out;
         worker.in += bytes.in;
       }

@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "ring/collectives.h"
 #include "ring/grpc_transport.h"
 #include "ring/ring_exchange.h"
+#include "ring/shared_memory_collectives.h"
 #include "ring/tcp_rendezvous.h"
 #include "ring/transport_collectives.h"
 #include "server/policies.h"
@@ -85,15 +87,25 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(
   return connect(std::move(listener), self, addresses, spin, endpoint.rendezvous_timeout);
 }
 
-MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
-                              const TimeSource* time, CoordinatorClient& client) {
+absl::StatusOr<std::unique_ptr<Collectives>> ConnectCollectives(
+    const Endpoint& endpoint, int rank, const GradientMemory& gradients,
+    CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
   const RingMode& settings = spec.arm().ring();
-  const CollectiveOptions options = {
-      .order = RingOrderOf(spec),
-      .algorithm = settings.algorithm(),
-      .stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience,
-      .job_fingerprint = Fingerprint(spec)};
+  const absl::Duration stall_timeout =
+      SettingsOf(spec.experiment().liveness()).stall + kPatience;
+  if (gradients.segment != nullptr) {
+    return std::make_unique<SharedMemoryCollectives>(
+        gradients.segment,
+        SharedMemoryOptions{.order = RingOrderOf(spec),
+                            .stall_timeout = stall_timeout,
+                            .wait = settings.spin() ? SharedMemoryWait::kSpin
+                                                    : SharedMemoryWait::kSleep});
+  }
+  const CollectiveOptions options = {.order = RingOrderOf(spec),
+                                     .algorithm = settings.algorithm(),
+                                     .stall_timeout = stall_timeout,
+                                     .job_fingerprint = Fingerprint(spec)};
   std::unique_ptr<Transport> transport;
   if (spec.workers() > 1) {
     RingMember self;
@@ -113,25 +125,54 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
                                                   settings.spin(), client));
     }
   }
+  return std::make_unique<TransportCollectives>(rank, std::move(transport), options);
+}
+
+MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
+                              const GradientMemory& gradients, const TimeSource* time,
+                              CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Collectives> collectives,
+                   ConnectCollectives(endpoint, rank, gradients, client));
+  const JobSpec& spec = client.spec();
   return WorkerExchange{
       .exchange = std::make_unique<RingExchange>(
           spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
-          StepConstantsOf(client),
-          std::make_unique<TransportCollectives>(rank, std::move(transport), options),
-          time),
+          StepConstantsOf(client), std::move(collectives), time),
       .steps = spec.steps()};
 }
 
 }  // namespace
 
+absl::StatusOr<GradientMemory> AllocateGradients(const Endpoint& endpoint, int rank,
+                                                 const JobPlan& plan, const JobSpec& spec,
+                                                 Device* device) {
+  GradientMemory gradients;
+  if (!spec.arm().has_ring() ||
+      spec.arm().ring().transport() != RingMode::SHARED_MEMORY) {
+    ASSIGN_OR_RETURN(gradients.buffer, device->Allocate(plan.layout.count()));
+    return gradients;
+  }
+  ASSIGN_OR_RETURN(gradients.segment,
+                   SharedMemorySegment::Open({.job = spec.job(),
+                                              .rank = rank,
+                                              .ranks = spec.workers(),
+                                              .fingerprint = Fingerprint(spec),
+                                              .count = plan.layout.count()},
+                                             endpoint.rendezvous_timeout));
+  gradients.buffer = gradients.segment->buffer();
+  return gradients;
+}
+
 absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
-                                            const JobPlan& plan, const TimeSource* time,
+                                            const JobPlan& plan,
+                                            const GradientMemory& gradients,
+                                            const TimeSource* time,
                                             CoordinatorClient& client) {
   switch (client.spec().arm().mode_case()) {
     case Arm::kParameterServer:
       return MakeParameterServerExchange(rank, plan, time, client);
     case Arm::kRing:
-      return MakeRingExchange(endpoint, rank, plan, time, client);
+      return MakeRingExchange(endpoint, rank, plan, gradients, time, client);
     case Arm::kLocal:
       return WorkerExchange{
           .exchange = std::make_unique<LocalExchange>(

@@ -10,13 +10,29 @@
 
 #include "absl/status/statusor.h"
 #include "common/coordinator_client.h"
+#include "common/device.h"
 #include "common/gradient_exchange.h"
 #include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/time_source.h"
+#include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
+#include "ring/shared_memory_segment.h"
 
 namespace psring {
+
+// A worker's gradients, where its exchange reaches them best.
+struct GradientMemory {
+  DeviceBuffer buffer;
+  // That the buffer lies in; null where workers share no memory.
+  std::shared_ptr<SharedMemorySegment> segment;
+};
+
+// Zero. Where workers share memory, blocks until all have come. Errors: as
+// Device::Allocate's and SharedMemorySegment::Open's.
+absl::StatusOr<GradientMemory> AllocateGradients(const Endpoint& endpoint, int rank,
+                                                 const JobPlan& plan, const JobSpec& spec,
+                                                 Device* device);
 
 // Fills in the parameters as they were after `step` steps of all workers (as many as the
 // plan has), and returns what else is known of them: the fields of EvaluationRecord that
@@ -33,11 +49,13 @@ struct WorkerExchange {
   SnapshotReader read_snapshot = nullptr;
 };
 
-// Finds this worker's peers through the coordinator and connects to them. `time` and
-// `client` outlive the exchange. Errors: kDeadlineExceeded, a peer did not come in time;
-// otherwise as the exchanges'.
+// Finds this worker's peers through the coordinator and connects to them. `gradients` are
+// those that will be bound; `time` and `client` outlive the exchange. Errors:
+// kDeadlineExceeded, a peer did not come in time; otherwise as the exchanges'.
 absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
-                                            const JobPlan& plan, const TimeSource* time,
+                                            const JobPlan& plan,
+                                            const GradientMemory& gradients,
+                                            const TimeSource* time,
                                             CoordinatorClient& client);
 
 }  // namespace psring

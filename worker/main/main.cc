@@ -83,7 +83,8 @@ class Worker {
       model_ =
           std::make_unique<StallingModel>(std::move(model_), *step, &client_.aborts());
     }
-    ASSIGN_OR_RETURN(peers_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
+    ASSIGN_OR_RETURN(peers_,
+                     MakeExchange(endpoint_, rank_, plan_, gradients_, &time_, client_));
     abort_ = std::make_unique<AbortSource::Registration>(
         &client_.aborts(),
         [this](const absl::Status& reason) { peers_.exchange->Abort(reason); });
@@ -91,7 +92,7 @@ class Worker {
     // first parameters only when others have made a step.
     RETURN_IF_ERROR(client_.Barrier("start"));
     time_.Start();
-    RETURN_IF_ERROR(peers_.exchange->Bind(parameters_.span(), gradients_.span()));
+    RETURN_IF_ERROR(peers_.exchange->Bind(parameters_.span(), gradients_.buffer.span()));
     RETURN_IF_ERROR(Train());
     RETURN_IF_ERROR(client_.BarrierWithoutDeadline("trained"));
     RETURN_IF_ERROR(EvaluateSnapshots());
@@ -111,13 +112,14 @@ class Worker {
     ASSIGN_OR_RETURN(model_, MakeMlp(device_.get(), Widths(spec_, data_->shape), rows_));
     RETURN_IF_ERROR(CheckLayout(model_->layout(), plan_.layout));
     ASSIGN_OR_RETURN(parameters_, device_->Allocate(plan_.layout.count()));
-    ASSIGN_OR_RETURN(gradients_, device_->Allocate(plan_.layout.count()));
+    ASSIGN_OR_RETURN(gradients_,
+                     AllocateGradients(endpoint_, rank_, plan_, spec_, device_.get()));
     // The other workers get worker 0's parameters when the exchange is bound.
     if (rank_ == 0) {
       InitializeParameters(plan_.layout, spec_.experiment().training().seed(),
                            parameters_.span().host());
     }
-    model_->Bind(parameters_.span(), gradients_.span());
+    model_->Bind(parameters_.span(), gradients_.buffer.span());
     return absl::OkStatus();
   }
 
@@ -154,7 +156,7 @@ class Worker {
          .time = &time_,
          .slowdown = &slowdown,
          .parameters = parameters_.span(),
-         .gradients = gradients_.span()},
+         .gradients = gradients_.buffer.span()},
         [this](const StepRecord& step) {
           client_.Report([&](RecordBatch& batch) { *batch.add_steps() = step; });
         });
@@ -237,7 +239,7 @@ class Worker {
   int64_t rows_ = 0;  // This worker's part of the global batch.
   std::unique_ptr<Device> device_;
   DeviceBuffer parameters_;
-  DeviceBuffer gradients_;
+  GradientMemory gradients_;
   std::unique_ptr<Model> model_;
   WorkerExchange peers_;
   std::unique_ptr<AbortSource::Registration> abort_;
