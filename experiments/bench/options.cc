@@ -1,5 +1,8 @@
 #include "experiments/bench/options.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -32,7 +35,8 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
     if (unit > 1) digits.remove_suffix(1);
   }
   int64_t number = 0;
-  if (!absl::SimpleAtoi(digits, &number) || number < 0 || number > kMostBytes / unit) {
+  if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &number) || number > kMostBytes / unit) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" is not a size: bytes, or a number with K, M or G"));
   }
