@@ -1,6 +1,7 @@
 #include "common/job_plan.h"
 
 #include <string>
+#include <vector>
 
 #include "common/fingerprint.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -17,6 +18,12 @@ JobPlan PlanJob(const JobSpec& spec) {
                              spec.experiment().buckets().first_cap_bytes());
   if (spec.servers() > 0) plan.slots = PlanStripedSlots(plan.buckets, spec.servers());
   return plan;
+}
+
+RingOrder RingOrderOf(const JobSpec& spec) {
+  const auto& order = spec.experiment().ring_order();
+  return order.empty() ? RingOrder(spec.workers())
+                       : RingOrder(std::vector<int>(order.begin(), order.end()));
 }
 
 void DescribeLayout(const ParameterLayout& layout, JobSpec* spec) {

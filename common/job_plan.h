@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/layout.h"
+#include "common/ring_order.h"
 #include "common/slot_plan.h"
 #include "proto/coordinator.pb.h"
 
@@ -18,6 +19,10 @@ struct JobPlan {
 };
 
 JobPlan PlanJob(const JobSpec& spec);
+
+// The order of the job's workers: the experiment's, which names each of them once, or
+// that of their ranks.
+RingOrder RingOrderOf(const JobSpec& spec);
 
 // Appends the layout's tensors to the description.
 void DescribeLayout(const ParameterLayout& layout, JobSpec* spec);

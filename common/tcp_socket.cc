@@ -167,6 +167,7 @@ absl::StatusOr<AcceptedTcp> AcceptTcp(const FileDescriptor& listener) {
     if (WouldBlock(errno) || errno == ECONNABORTED) return accepted;
     return SystemError("cannot accept a connection", errno);
   }
+  RETURN_IF_ERROR(DisableNagle(accepted.socket));
   accepted.address = address.ToString();
   return accepted;
 }

@@ -1,7 +1,7 @@
 #include "experiments/traffic_formula.h"
 
 #include "absl/strings/str_cat.h"
-#include "ring/ring_schedule.h"
+#include "ring/algorithm.h"
 
 namespace psring {
 
@@ -13,8 +13,11 @@ std::vector<EndpointFormula> StepTraffic(const JobSpec& spec, const JobPlan& pla
     if (spec.arm().has_parameter_server()) {
       worker.out = worker.in = WorkerStepBytes(plan.slots);
     } else if (spec.arm().has_ring()) {
+      const int position = RingOrderOf(spec).PositionOf(rank);
       for (const Bucket& bucket : plan.buckets.buckets) {
-        const RingBytes bytes = AllReduceBytes(bucket.range.count, rank, spec.workers());
+        const OperationBytes bytes =
+            PayloadBytes(spec.arm().ring().algorithm(), OperationKind::kAllReduce,
+                         bucket.range.count, position, spec.workers());
         worker.out += bytes.out;
         worker.in += bytes.in;
       }

@@ -7,118 +7,169 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "ring/ring_schedule.h"
 
 namespace psring {
 namespace {
 
-// What the ranks share. One lock for the whole ring: it is held for a copy of at most
-// one link's bytes, and closing concerns two links at once.
-struct SharedRing {
-  // A rank, with the link that leads to it.
+// Bytes on their way: circular, never more than its size.
+class Pipe {
+ public:
+  void Resize(size_t bytes) { buffer_.resize(bytes); }
+  bool empty() const { return filled_ == 0; }
+  bool full() const { return filled_ == buffer_.size(); }
+
+  size_t Put(std::span<const std::byte> bytes) {
+    const size_t taken = std::min(bytes.size(), buffer_.size() - filled_);
+    const size_t begin = (first_ + filled_) % buffer_.size();
+    const size_t before_wrap = std::min(taken, buffer_.size() - begin);
+    std::copy_n(bytes.begin(), before_wrap, buffer_.begin() + begin);
+    std::copy_n(bytes.begin() + before_wrap, taken - before_wrap, buffer_.begin());
+    filled_ += taken;
+    return taken;
+  }
+
+  size_t Take(std::span<std::byte> bytes) {
+    const size_t taken = std::min(bytes.size(), filled_);
+    const size_t before_wrap = std::min(taken, buffer_.size() - first_);
+    std::copy_n(buffer_.begin() + first_, before_wrap, bytes.begin());
+    std::copy_n(buffer_.begin(), taken - before_wrap, bytes.begin() + before_wrap);
+    first_ = (first_ + taken) % buffer_.size();
+    filled_ -= taken;
+    return taken;
+  }
+
+ private:
+  std::vector<std::byte> buffer_;
+  size_t first_ = 0;   // Index of the oldest byte.
+  size_t filled_ = 0;  // Bytes in the buffer.
+};
+
+// What the ranks share. One lock for all: it is held for a copy of at most one link's
+// bytes, and closing concerns many links at once.
+struct Shared {
   struct Station {
     CondVar changed;                // Something this rank may wait for has happened.
-    bool left_ring = false;         // Its transport was aborted or destroyed.
-    std::vector<std::byte> buffer;  // Circular.
-    size_t first = 0;               // Index of the oldest byte.
-    size_t filled = 0;              // Bytes in the buffer.
+    bool left = false;              // Its transport was aborted or destroyed.
+    std::optional<Failure> reason;  // Of the abort.
+    bool waiting = false;           // As it says.
+    std::vector<Pipe> from;         // By the rank that sends.
   };
 
-  SharedRing(int ranks, size_t link_bytes) : stations(ranks) {
-    for (Station& station : stations) station.buffer.resize(link_bytes);
+  Shared(int ranks, size_t link_bytes) : stations(ranks) {
+    for (Station& station : stations) {
+      station.from.resize(ranks);
+      for (Pipe& pipe : station.from) pipe.Resize(link_bytes);
+    }
   }
 
   Mutex mutex;
   std::vector<Station> stations ABSL_GUARDED_BY(mutex);
 };
 
+std::vector<Transport::Peer> PeersOf(int rank, int ranks) {
+  std::vector<Transport::Peer> peers;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer != rank) peers.push_back({peer, absl::StrCat("worker ", peer)});
+  }
+  return peers;
+}
+
 class InProcessTransport final : public Transport {
  public:
-  InProcessTransport(std::shared_ptr<SharedRing> ring, int rank, int ranks)
-      : Transport(absl::StrCat("left neighbour worker ", LeftOf(rank, ranks)),
-                  absl::StrCat("right neighbour worker ", RightOf(rank, ranks)), {}),
-        ring_(std::move(ring)),
-        rank_(rank),
-        left_rank_(LeftOf(rank, ranks)),
-        right_rank_(RightOf(rank, ranks)) {}
+  InProcessTransport(std::shared_ptr<Shared> shared, int rank, int ranks)
+      : Transport(rank, PeersOf(rank, ranks)), shared_(std::move(shared)) {}
 
-  ~InProcessTransport() override { Leave(); }
+  ~InProcessTransport() override { Leave(std::nullopt); }
 
  private:
-  absl::StatusOr<size_t> DoTrySend(std::span<const std::byte> bytes) override {
-    MutexLock lock(&ring_->mutex);
-    SharedRing::Station& to = ring_->stations[right_rank_];
-    if (to.left_ring) return NeighbourClosedError(right());
-    const size_t taken = std::min(bytes.size(), to.buffer.size() - to.filled);
-    const size_t begin = (to.first + to.filled) % to.buffer.size();
-    const size_t before_wrap = std::min(taken, to.buffer.size() - begin);
-    std::memcpy(to.buffer.data() + begin, bytes.data(), before_wrap);
-    std::memcpy(to.buffer.data(), bytes.data() + before_wrap, taken - before_wrap);
-    to.filled += taken;
+  absl::StatusOr<size_t> DoTrySend(int peer, std::span<const std::byte> first,
+                                   std::span<const std::byte> second) override {
+    MutexLock lock(&shared_->mutex);
+    Shared::Station& to = shared_->stations[peer];
+    if (to.left) return ClosedErrorLocked(peer);
+    Pipe& pipe = to.from[rank()];
+    size_t taken = pipe.Put(first);
+    if (taken == first.size()) taken += pipe.Put(second);
     if (taken > 0) to.changed.NotifyAll();
     return taken;
   }
 
-  absl::StatusOr<size_t> DoTryReceive(std::span<std::byte> buffer) override {
-    MutexLock lock(&ring_->mutex);
-    SharedRing::Station& own = ring_->stations[rank_];
-    SharedRing::Station& from = ring_->stations[left_rank_];
-    if (own.filled == 0 && from.left_ring) return NeighbourClosedError(left());
-    const size_t taken = std::min(buffer.size(), own.filled);
-    const size_t before_wrap = std::min(taken, own.buffer.size() - own.first);
-    std::memcpy(buffer.data(), own.buffer.data() + own.first, before_wrap);
-    std::memcpy(buffer.data() + before_wrap, own.buffer.data(), taken - before_wrap);
-    own.first = (own.first + taken) % own.buffer.size();
-    own.filled -= taken;
+  absl::StatusOr<size_t> DoTryReceive(int peer, std::span<std::byte> first,
+                                      std::span<std::byte> second) override {
+    MutexLock lock(&shared_->mutex);
+    Shared::Station& from = shared_->stations[peer];
+    Pipe& pipe = shared_->stations[rank()].from[peer];
+    if (pipe.empty() && from.left) return ClosedErrorLocked(peer);
+    size_t taken = pipe.Take(first);
+    if (taken == first.size()) taken += pipe.Take(second);
     if (taken > 0) from.changed.NotifyAll();
     return taken;
   }
 
-  absl::Status DoWait(SendInterest send, bool receive, absl::Duration timeout) override {
+  absl::StatusOr<Cause> DoWait(std::span<const Interest> interests,
+                               absl::Duration timeout) override {
     const auto deadline = SteadyDeadline(timeout);
-    MutexLock lock(&ring_->mutex);
-    SharedRing::Station& own = ring_->stations[rank_];
-    const SharedRing::Station& from = ring_->stations[left_rank_];
-    const SharedRing::Station& to = ring_->stations[right_rank_];
+    MutexLock lock(&shared_->mutex);
+    Shared::Station& own = shared_->stations[rank()];
     for (bool timed_out = false;;) {
-      if (own.left_ring) return absl::OkStatus();  // Aborted; the caller knows why.
-      if (send != SendInterest::kNone && to.left_ring) {
-        return NeighbourClosedError(right());
+      if (own.left) return Cause{};  // Aborted; the caller knows why.
+      for (const Interest& interest : interests) {
+        const Shared::Station& peer = shared_->stations[interest.peer];
+        if (interest.send != SendInterest::kNone && peer.left) {
+          return ClosedErrorLocked(interest.peer);
+        }
+        if (interest.receive && (peer.left || !own.from[interest.peer].empty())) {
+          return Cause{.peer = interest.peer};
+        }
+        if (interest.send == SendInterest::kNow && !peer.from[rank()].full()) {
+          return Cause{.peer = interest.peer, .room = true};
+        }
       }
-      if (send == SendInterest::kNow && to.filled < to.buffer.size()) {
-        return absl::OkStatus();
-      }
-      if (receive && (own.filled > 0 || from.left_ring)) return absl::OkStatus();
       if (timed_out) return absl::DeadlineExceededError("nothing moved");
-      timed_out = own.changed.WaitUntil(&ring_->mutex, deadline);
+      timed_out = own.changed.WaitUntil(&shared_->mutex, deadline);
     }
   }
 
-  void DoAbort() override { Leave(); }
-
-  void Leave() {
-    MutexLock lock(&ring_->mutex);
-    ring_->stations[rank_].left_ring = true;
-    for (const int rank : {left_rank_, rank_, right_rank_}) {
-      ring_->stations[rank].changed.NotifyAll();
-    }
+  void DoSayWaiting(bool waiting) override {
+    MutexLock lock(&shared_->mutex);
+    shared_->stations[rank()].waiting = waiting;
   }
 
-  const std::shared_ptr<SharedRing> ring_;
-  const int rank_;
-  const int left_rank_;
-  const int right_rank_;
+  bool DoSaysWaiting(int peer) override {
+    MutexLock lock(&shared_->mutex);
+    return shared_->stations[peer].waiting;
+  }
+
+  void DoAbort(const Failure& reason) override { Leave(reason); }
+
+  int64_t DoRetransmissions(int) const override { return 0; }
+
+  void Leave(const std::optional<Failure>& reason) {
+    MutexLock lock(&shared_->mutex);
+    Shared::Station& own = shared_->stations[rank()];
+    if (!own.left) own.reason = reason;
+    own.left = true;
+    for (Shared::Station& station : shared_->stations) station.changed.NotifyAll();
+  }
+
+  absl::Status ClosedErrorLocked(int peer) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
+    return LostError(peer, shared_->stations[peer].reason, "closed the connection");
+  }
+
+  const std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> MakeInProcessRing(int ranks, size_t link_bytes) {
+std::vector<std::unique_ptr<Transport>> MakeInProcessTransports(int ranks,
+                                                                size_t link_bytes) {
   CHECK_GE(ranks, 2);
   CHECK_GE(link_bytes, 1u);
-  const auto ring = std::make_shared<SharedRing>(ranks, link_bytes);
+  const auto shared = std::make_shared<Shared>(ranks, link_bytes);
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) {
-    transports.push_back(std::make_unique<InProcessTransport>(ring, rank, ranks));
+    transports.push_back(std::make_unique<InProcessTransport>(shared, rank, ranks));
   }
   return transports;
 }

@@ -7,10 +7,10 @@ namespace psring {
 namespace {
 
 std::vector<std::unique_ptr<Transport>> MakeSmallLinks(int ranks) {
-  return MakeInProcessRing(ranks, 13);
+  return MakeInProcessTransports(ranks, 13);
 }
 std::vector<std::unique_ptr<Transport>> MakeLargeLinks(int ranks) {
-  return MakeInProcessRing(ranks, 64 * 1024);
+  return MakeInProcessTransports(ranks, 64 * 1024);
 }
 
 INSTANTIATE_TEST_SUITE_P(InProcess, TransportConformanceTest,

@@ -12,29 +12,37 @@ std::string Describe(const OperationHeader& header) {
   const std::string size = absl::StrCat(
       header.count,
       header.element_type == ElementType::kFloat32 ? " floats" : " unknown elements");
+  const std::string which =
+      absl::StrCat(" of bucket ", header.bucket, " (", size, ") at step ", header.step);
   switch (header.kind) {
-    case OperationKind::kSum:
-      return absl::StrCat("sum of bucket ", header.bucket, " (", size, ") at step ",
-                          header.step);
+    case OperationKind::kAllReduce:
+      return absl::StrCat("sum", which);
+    case OperationKind::kReduceScatter:
+      return absl::StrCat("reduce-scatter", which);
+    case OperationKind::kAllGather:
+      return absl::StrCat("all-gather", which);
     case OperationKind::kBroadcast:
       return absl::StrCat("broadcast of ", size);
+    case OperationKind::kBarrier:
+      return "barrier";
   }
   return absl::StrCat("unknown operation ", static_cast<uint32_t>(header.kind));
 }
 
 absl::Status CheckSameOperation(const OperationHeader& theirs,
-                                const OperationHeader& ours, absl::string_view left) {
+                                const OperationHeader& ours, absl::string_view peer,
+                                absl::string_view self) {
   if (theirs == ours) return absl::OkStatus();
   if (theirs.magic != ours.magic) {
     return absl::FailedPreconditionError(
-        absl::StrCat(left, " sent bytes that begin no operation"));
+        absl::StrCat(peer, " sent bytes that begin no operation"));
   }
   const auto describe = [](const OperationHeader& header) {
     return absl::StrCat(Describe(header), ", operation ", header.sequence, " of job ",
                         absl::Hex(header.job_fingerprint, absl::kZeroPad16));
   };
   return absl::FailedPreconditionError(absl::StrCat(
-      left, " is at ", describe(theirs), ", and this rank at ", describe(ours)));
+      peer, " is at ", describe(theirs), ", and ", self, " at ", describe(ours)));
 }
 
 }  // namespace psring

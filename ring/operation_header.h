@@ -1,5 +1,5 @@
-// What opens the byte stream of every ring operation, so that ranks which are not at the
-// same operation find out before any payload counts. Pure.
+// What opens both byte streams of every operation between two ranks, so that ranks which
+// are not at the same operation find out before any payload counts. Pure.
 #ifndef PSRING_RING_OPERATION_HEADER_H_
 #define PSRING_RING_OPERATION_HEADER_H_
 
@@ -11,7 +11,13 @@
 
 namespace psring {
 
-enum class OperationKind : uint32_t { kSum = 1, kBroadcast = 2 };
+enum class OperationKind : uint32_t {
+  kAllReduce = 1,
+  kBroadcast = 2,
+  kReduceScatter = 3,
+  kAllGather = 4,
+  kBarrier = 5,
+};
 enum class ElementType : uint32_t { kFloat32 = 1 };
 
 // As it lies on the wire, in the byte order of the (little-endian) hosts. One that came
@@ -20,7 +26,7 @@ struct OperationHeader {
   static constexpr uint32_t kMagic = 0x4c4c4152;  // "RALL"
 
   uint32_t magic = kMagic;
-  OperationKind kind = OperationKind::kSum;
+  OperationKind kind = OperationKind::kAllReduce;
   uint64_t job_fingerprint = 0;
   uint64_t sequence = 0;  // Operations before this one.
   int64_t step = 0;
@@ -35,10 +41,12 @@ static_assert(sizeof(OperationHeader) == 48);
 // "sum of bucket 3 (1000 floats) at step 12".
 std::string Describe(const OperationHeader& header);
 
-// OK where both headers are the same; otherwise kFailedPrecondition with what `left`, the
-// neighbour that sent `theirs`, is at and what this rank is at.
+// OK where both headers are the same; otherwise kFailedPrecondition with what each side
+// is at: `peer`, which sent `theirs`, and `self`. Both are names, because others will
+// read it.
 absl::Status CheckSameOperation(const OperationHeader& theirs,
-                                const OperationHeader& ours, absl::string_view left);
+                                const OperationHeader& ours, absl::string_view peer,
+                                absl::string_view self);
 
 }  // namespace psring
 

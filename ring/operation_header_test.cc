@@ -15,7 +15,7 @@ constexpr OperationHeader kOurs = {
     .job_fingerprint = 1, .sequence = 9, .step = 7, .count = 100, .bucket = 3};
 
 TEST(OperationHeaderTest, TheSameOperationPasses) {
-  EXPECT_OK(CheckSameOperation(kOurs, kOurs, "left"));
+  EXPECT_OK(CheckSameOperation(kOurs, kOurs, "theirs", "ours"));
 }
 
 TEST(OperationHeaderTest, EachFieldMattersAndBothSidesAreNamed) {
@@ -29,6 +29,11 @@ TEST(OperationHeaderTest, EachFieldMattersAndBothSidesAreNamed) {
     const char* said;
   } cases[] = {
       {with([](auto& h) { h.kind = OperationKind::kBroadcast; }), "broadcast of 100"},
+      {with([](auto& h) { h.kind = OperationKind::kReduceScatter; }),
+       "reduce-scatter of bucket 3"},
+      {with([](auto& h) { h.kind = OperationKind::kAllGather; }),
+       "all-gather of bucket 3"},
+      {with([](auto& h) { h.kind = OperationKind::kBarrier; }), "barrier, operation 9"},
       {with([](auto& h) { h.kind = OperationKind{7}; }), "unknown operation 7"},
       {with([](auto& h) { h.job_fingerprint = 2; }), "of job 0000000000000002"},
       {with([](auto& h) { h.sequence = 10; }), "operation 10 of job"},
@@ -39,10 +44,10 @@ TEST(OperationHeaderTest, EachFieldMattersAndBothSidesAreNamed) {
   };
   for (const auto& test : cases) {
     EXPECT_THAT(
-        CheckSameOperation(test.theirs, kOurs, "left neighbour worker 2"),
+        CheckSameOperation(test.theirs, kOurs, "worker 2", "worker 3"),
         StatusIs(absl::StatusCode::kFailedPrecondition,
-                 AllOf(HasSubstr("left neighbour worker 2 is at"), HasSubstr(test.said),
-                       HasSubstr("this rank at sum of bucket 3 (100 floats) at "
+                 AllOf(HasSubstr("worker 2 is at"), HasSubstr(test.said),
+                       HasSubstr("and worker 3 at sum of bucket 3 (100 floats) at "
                                  "step 7, operation 9 of job"))));
   }
 }
@@ -50,9 +55,9 @@ TEST(OperationHeaderTest, EachFieldMattersAndBothSidesAreNamed) {
 TEST(OperationHeaderTest, OtherBytesAreNotDescribedAsAnOperation) {
   OperationHeader theirs = kOurs;
   theirs.magic = 0;
-  EXPECT_THAT(CheckSameOperation(theirs, kOurs, "left"),
+  EXPECT_THAT(CheckSameOperation(theirs, kOurs, "worker 2", "worker 3"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("left sent bytes that begin no operation"),
+                       AllOf(HasSubstr("worker 2 sent bytes that begin no operation"),
                              Not(HasSubstr("bucket")))));
 }
 

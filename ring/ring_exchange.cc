@@ -1,6 +1,7 @@
 #include "ring/ring_exchange.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,17 +11,15 @@
 
 namespace psring {
 
-RingExchange::RingExchange(int rank, int ranks, BucketPlan plan,
-                           const Optimizer& optimizer,
+RingExchange::RingExchange(int ranks, BucketPlan plan, const Optimizer& optimizer,
                            std::shared_ptr<StepConstantsSource> constants,
-                           std::unique_ptr<Transport> transport, RingOptions options,
+                           std::unique_ptr<Collectives> collectives,
                            const TimeSource* time)
     : plan_(std::move(plan)),
       mean_factor_(MeanFactor(ranks)),
       constants_(std::move(constants)),
       time_(time),
-      transport_(std::move(transport)),
-      all_reduce_(rank, ranks, transport_.get(), &counters_, options),
+      collectives_(std::move(collectives)),
       order_(RangesOf(plan_)),
       done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
@@ -38,7 +37,7 @@ absl::Status RingExchange::Bind(DeviceSpan parameters, DeviceSpan gradients) {
   RETURN_IF_ERROR(order_.Bind(parameters, gradients));
   parameters_ = parameters;
   gradients_ = gradients;
-  if (const absl::Status sent = all_reduce_.Broadcast(parameters); !sent.ok()) {
+  if (const absl::Status sent = collectives_->Broadcast(parameters); !sent.ok()) {
     Abort(sent);
     return status();
   }
@@ -81,13 +80,7 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
   return report;
 }
 
-ExchangeTraffic RingExchange::traffic() const {
-  ExchangeTraffic traffic = counters_.totals();
-  const WireBytes wire = transport_ != nullptr ? transport_->wire() : WireBytes{};
-  traffic.wire_out = wire.out;
-  traffic.wire_in = wire.in;
-  return traffic;
-}
+ExchangeTraffic RingExchange::traffic() const { return collectives_->traffic(); }
 
 void RingExchange::Abort(absl::Status reason) {
   {
@@ -95,7 +88,7 @@ void RingExchange::Abort(absl::Status reason) {
     if (status_.ok()) status_ = reason;
     changed_.NotifyAll();
   }
-  if (transport_ != nullptr) transport_->Abort(std::move(reason));
+  collectives_->Abort(std::move(reason));
 }
 
 void RingExchange::SumLaunchedBuckets() {
@@ -111,7 +104,8 @@ void RingExchange::SumLaunchedBuckets() {
     }
     next->ready.Wait();
     const absl::Status summed =
-        all_reduce_.Sum(next->step, next->bucket, gradients_.Slice(next->bucket.range));
+        collectives_->AllReduce({.step = next->step, .bucket = next->bucket.index},
+                                gradients_.Slice(next->bucket.range));
     if (!summed.ok()) Abort(summed);
     MutexLock lock(&mutex_);
     summing_ = false;
@@ -122,7 +116,7 @@ void RingExchange::SumLaunchedBuckets() {
 
 absl::Status RingExchange::AwaitSummed(size_t buckets) {
   MutexLock lock(&mutex_);
-  // Ends without a deadline of its own: Sum has one, and Abort wakes both.
+  // Ends without a deadline of its own: a sum has one, and Abort wakes both.
   awaited_ = static_cast<int>(buckets) - 1;
   while (status_.ok() ? summed_ < buckets : summing_) changed_.Wait(&mutex_);
   awaited_ = -1;
@@ -131,9 +125,9 @@ absl::Status RingExchange::AwaitSummed(size_t buckets) {
 
 std::string RingExchange::Awaited() const {
   MutexLock lock(&mutex_);
-  if (awaited_ < 0 || transport_ == nullptr) return "";
-  return absl::StrCat("bucket ", awaited_, " of ", transport_->left(), " and ",
-                      transport_->right());
+  const std::string peers = collectives_->Awaited();
+  if (awaited_ < 0 || peers.empty()) return "";
+  return absl::StrCat("bucket ", awaited_, " of ", peers);
 }
 
 absl::Status RingExchange::status() const {

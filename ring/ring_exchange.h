@@ -15,14 +15,12 @@
 #include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
-#include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
 #include "common/step_constants.h"
 #include "common/time_source.h"
 #include "proto/experiment.pb.h"
-#include "ring/ring_all_reduce.h"
-#include "ring/transport.h"
+#include "ring/collectives.h"
 
 namespace psring {
 
@@ -32,16 +30,15 @@ namespace psring {
 // later buckets are still on their way. With one rank the sum is the gradient itself.
 //
 // Threading and errors as in common/gradient_exchange.h. Once Finish has returned, unless
-// it was refused, the buffers are the caller's again. Destroying it aborts the transport
-// and joins the thread.
+// it was refused, the buffers are the caller's again. Destroying it aborts the
+// collectives and joins the thread.
 class RingExchange final : public GradientExchange {
  public:
-  // `constants` are the optimizer's, the same on every rank. `transport` is this rank's
-  // of `ranks`, and null only for ranks == 1. `time` outlives the exchange.
-  RingExchange(int rank, int ranks, BucketPlan plan, const Optimizer& optimizer,
+  // `constants` are the optimizer's, the same on every rank. `collectives` are this
+  // rank's of `ranks`. `time` outlives the exchange.
+  RingExchange(int ranks, BucketPlan plan, const Optimizer& optimizer,
                std::shared_ptr<StepConstantsSource> constants,
-               std::unique_ptr<Transport> transport, RingOptions options,
-               const TimeSource* time);
+               std::unique_ptr<Collectives> collectives, const TimeSource* time);
   ~RingExchange() override;
 
   absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override;
@@ -70,11 +67,9 @@ class RingExchange final : public GradientExchange {
   const float mean_factor_;
   const std::shared_ptr<StepConstantsSource> constants_;
   const TimeSource* const time_;
-  LinkCounters counters_;
-  const std::unique_ptr<Transport> transport_;
 
   // Used by Bind, and from then on by the communication thread.
-  RingAllReduce all_reduce_;
+  const std::unique_ptr<Collectives> collectives_;
 
   // Only the training thread; the spans are set before the communication thread starts.
   ExchangeOrder order_;

@@ -20,7 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/experiment.pb.h"
-#include "ring/ring_schedule.h"
+#include "ring/algorithm.h"
 #include "ring/ring_test_util.h"
 
 namespace psring {
@@ -110,14 +110,14 @@ std::vector<float> TrainSerially(int ranks) {
 
 // One rank: the exchange with the buffers that are bound to it.
 struct Replica {
-  Replica(int rank, int ranks, std::unique_ptr<Transport> transport)
+  Replica(int rank, int ranks, std::unique_ptr<Collectives> collectives)
       : rank(rank),
         parameters(InitialParameters(rank)),
         gradients(parameters.size()),
         exchange(std::make_unique<RingExchange>(
-            rank, ranks, plan, TestOptimizer(),
+            ranks, plan, TestOptimizer(),
             std::make_shared<ComputedStepConstants>(TestOptimizer(), kSteps),
-            std::move(transport), RingOptions{}, &time)) {}
+            std::move(collectives), &time)) {}
 
   absl::Status Bind() { return exchange->Bind(SpanOf(parameters), SpanOf(gradients)); }
 
@@ -140,11 +140,11 @@ struct Replica {
 };
 
 std::vector<std::unique_ptr<Replica>> MakeReplicas(TransportKind kind, int ranks) {
-  auto transports = MakeRing(kind, ranks);
+  auto collectives = MakeCollectives(kind, {.order = RingOrder(ranks)});
   std::vector<std::unique_ptr<Replica>> replicas;
   for (int rank = 0; rank < ranks; ++rank) {
     replicas.push_back(
-        std::make_unique<Replica>(rank, ranks, std::move(transports[rank])));
+        std::make_unique<Replica>(rank, ranks, std::move(collectives[rank])));
   }
   return replicas;
 }
@@ -191,13 +191,15 @@ TEST_P(RingExchangeTest, TrafficIsTheFormula) {
   });
   ASSERT_THAT(statuses, testing::Each(IsOk()));
   for (int rank = 0; rank < kRanks; ++rank) {
-    RingBytes step_bytes;
+    OperationBytes step_bytes;
     for (const Bucket& bucket : TestPlan().buckets) {
-      const RingBytes bytes = AllReduceBytes(bucket.range.count, rank, kRanks);
+      const OperationBytes bytes = PayloadBytes(RingMode::RING, OperationKind::kAllReduce,
+                                                bucket.range.count, rank, kRanks);
       step_bytes.out += bytes.out;
       step_bytes.in += bytes.in;
     }
-    const RingBytes initial = BroadcastBytes(TestLayout().count(), rank, kRanks);
+    const OperationBytes initial = PayloadBytes(RingMode::RING, OperationKind::kBroadcast,
+                                                TestLayout().count(), rank, kRanks);
     const ExchangeTraffic traffic = replicas[rank]->exchange->traffic();
     EXPECT_EQ(traffic.payload_out, kSteps * step_bytes.out);
     EXPECT_EQ(traffic.payload_in, kSteps * step_bytes.in);
@@ -237,7 +239,7 @@ TEST_P(RingExchangeTest, AbortDuringFinishReachesBothSides) {
   absl::Status neighbour = replicas[1]->LaunchAll(0);
   if (neighbour.ok()) neighbour = replicas[1]->exchange->Finish(0).status();
   EXPECT_THAT(neighbour,
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 0")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("worker 0 gave up")));
 }
 
 TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
@@ -249,7 +251,7 @@ TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
   absl::Status status = survivor.LaunchAll(0);
   if (status.ok()) status = survivor.exchange->Finish(0).status();
   EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 1")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("worker 1 gave up")));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
   EXPECT_EQ(survivor.LaunchAll(1), status);
   EXPECT_EQ(survivor.exchange->Finish(1).status(), status);
@@ -277,7 +279,7 @@ TEST_P(RingExchangeTest, BindFailsWithoutItsPeer) {
   const auto replicas = MakeReplicas(GetParam(), 2);
   replicas[1]->exchange.reset();
   EXPECT_THAT(replicas[0]->Bind(),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("neighbour worker 1")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("worker 1 gave up")));
 }
 
 TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {

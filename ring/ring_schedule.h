@@ -17,10 +17,6 @@
 #ifndef PSRING_RING_RING_SCHEDULE_H_
 #define PSRING_RING_RING_SCHEDULE_H_
 
-#include <cstdint>
-
-#include "common/partition.h"
-
 namespace psring {
 
 constexpr int RightOf(int rank, int ranks) { return (rank + 1) % ranks; }
@@ -34,32 +30,6 @@ constexpr int SentChunk(int rank, int hop, int ranks) {
 }
 constexpr int ReceivedChunk(int rank, int hop, int ranks) {
   return SentChunk(LeftOf(rank, ranks), hop, ranks);
-}
-
-// Payload of one rank in one operation.
-struct RingBytes {
-  int64_t out = 0;
-  int64_t in = 0;
-  friend bool operator==(const RingBytes&, const RingBytes&) = default;
-};
-
-// All-reduce of `count` floats. Over all hops a rank sends every chunk twice, except
-// that it sends once its own chunk (only finished) and its right's (only partial); what
-// it receives is what its left sends.
-constexpr RingBytes AllReduceBytes(int64_t count, int rank, int ranks) {
-  if (ranks == 1) return {};
-  const auto size = [&](int chunk) { return PartitionRange(count, ranks, chunk).count; };
-  const int left = LeftOf(rank, ranks);
-  const int right = RightOf(rank, ranks);
-  const int64_t float_bytes = sizeof(float);
-  return {.out = (2 * count - size(rank) - size(right)) * float_bytes,
-          .in = (2 * count - size(left) - size(rank)) * float_bytes};
-}
-
-// Broadcast of `count` floats from rank 0 round the ring to its left neighbour.
-constexpr RingBytes BroadcastBytes(int64_t count, int rank, int ranks) {
-  const int64_t bytes = count * int64_t{sizeof(float)};
-  return {.out = rank == ranks - 1 ? 0 : bytes, .in = rank == 0 ? 0 : bytes};
 }
 
 }  // namespace psring

@@ -1,9 +1,7 @@
 #include "ring/ring_schedule.h"
 
-#include <cstdint>
 #include <vector>
 
-#include "common/partition.h"
 #include "common/ring_order.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,7 +10,6 @@ namespace psring {
 namespace {
 
 constexpr int kMaxRanks = 9;
-constexpr int64_t kFloatBytes = sizeof(float);
 
 TEST(RingScheduleTest, NeighboursAreInverse) {
   for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
@@ -70,58 +67,6 @@ TEST(RingScheduleTest, EveryRankEndsWithEveryTermOnceInFoldOrder) {
       }
     }
   }
-}
-
-RingBytes SumOverHops(int64_t count, int rank, int ranks) {
-  RingBytes bytes;
-  for (int hop = 0; hop < RingHops(ranks); ++hop) {
-    bytes.out +=
-        PartitionRange(count, ranks, SentChunk(rank, hop, ranks)).count * kFloatBytes;
-    bytes.in +=
-        PartitionRange(count, ranks, ReceivedChunk(rank, hop, ranks)).count * kFloatBytes;
-  }
-  return bytes;
-}
-
-TEST(RingScheduleTest, AllReduceBytesAreTheSumOverHops) {
-  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
-    std::vector<int64_t> counts = {1'000'003, (int64_t{1} << 31) + 5,
-                                   (int64_t{1} << 40) + 7};
-    for (int64_t count = 0; count <= 2 * ranks + 3; ++count) counts.push_back(count);
-    for (const int64_t count : counts) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_EQ(AllReduceBytes(count, rank, ranks), SumOverHops(count, rank, ranks))
-            << count << " elements, rank " << rank << " of " << ranks;
-      }
-    }
-  }
-}
-
-TEST(RingScheduleTest, WhatIsSentIsReceived) {
-  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
-    for (int64_t count = 0; count <= 2 * ranks + 3; ++count) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        const int right = RightOf(rank, ranks);
-        EXPECT_EQ(AllReduceBytes(count, rank, ranks).out,
-                  AllReduceBytes(count, right, ranks).in);
-        EXPECT_EQ(BroadcastBytes(count, rank, ranks).out,
-                  BroadcastBytes(count, right, ranks).in);
-      }
-    }
-  }
-}
-
-TEST(RingScheduleTest, BytesOfKnownCases) {
-  EXPECT_EQ(AllReduceBytes(100, 0, 1), RingBytes{});
-  EXPECT_EQ(AllReduceBytes(100, 3, 4), (RingBytes{.out = 600, .in = 600}));
-  // Chunks of 2, 1, 1 elements.
-  EXPECT_EQ(AllReduceBytes(4, 0, 3), (RingBytes{.out = 20, .in = 20}));
-  EXPECT_EQ(AllReduceBytes(4, 1, 3), (RingBytes{.out = 24, .in = 20}));
-  EXPECT_EQ(AllReduceBytes(4, 2, 3), (RingBytes{.out = 20, .in = 24}));
-  EXPECT_EQ(BroadcastBytes(100, 0, 1), RingBytes{});
-  EXPECT_EQ(BroadcastBytes(100, 0, 3), (RingBytes{.out = 400, .in = 0}));
-  EXPECT_EQ(BroadcastBytes(100, 1, 3), (RingBytes{.out = 400, .in = 400}));
-  EXPECT_EQ(BroadcastBytes(100, 2, 3), (RingBytes{.out = 0, .in = 400}));
 }
 
 }  // namespace

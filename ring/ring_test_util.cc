@@ -8,27 +8,31 @@
 #include "common/status_macros.h"
 #include "glog/logging.h"
 #include "ring/in_process_transport.h"
-#include "ring/ring_schedule.h"
 #include "ring/tcp_rendezvous.h"
 
 namespace psring {
 namespace {
 
-std::vector<std::unique_ptr<Transport>> MakeTcpRing(int ranks) {
-  std::vector<std::unique_ptr<RingListener>> listeners;
-  std::vector<std::string> addresses;
+std::vector<std::unique_ptr<Transport>> MakeTcpTransports(int ranks, int lanes,
+                                                          bool spin) {
+  std::vector<std::unique_ptr<PeerListener>> listeners;
+  std::vector<PeerAddress> addresses;
   for (int rank = 0; rank < ranks; ++rank) {
-    auto listener = RingListener::Listen("127.0.0.1", 0);
+    auto listener = PeerListener::Listen("127.0.0.1", 0);
     CHECK(listener.ok()) << listener.status();
-    addresses.push_back(absl::StrCat("127.0.0.1:", (*listener)->port()));
+    addresses.push_back(
+        {.rank = rank, .listens_at = absl::StrCat("127.0.0.1:", (*listener)->port())});
     listeners.push_back(*std::move(listener));
   }
   std::vector<std::unique_ptr<Transport>> transports(ranks);
   const auto statuses = RunRanks(ranks, [&](int rank) -> absl::Status {
-    ASSIGN_OR_RETURN(transports[rank],
-                     ConnectRing(std::move(listeners[rank]),
-                                 {.job = "test", .rank = rank, .ranks = ranks},
-                                 addresses[RightOf(rank, ranks)], absl::Seconds(60)));
+    std::vector<PeerAddress> peers = addresses;
+    peers.erase(peers.begin() + rank);
+    ASSIGN_OR_RETURN(
+        transports[rank],
+        ConnectPeers(std::move(listeners[rank]),
+                     {.job = "test", .rank = rank, .ranks = ranks, .lanes = lanes}, peers,
+                     spin, absl::Seconds(60)));
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) CHECK(status.ok()) << status;
@@ -37,17 +41,49 @@ std::vector<std::unique_ptr<Transport>> MakeTcpRing(int ranks) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> MakeRing(TransportKind kind, int ranks) {
+std::string TransportKindName(TransportKind kind) {
+  switch (kind) {
+    case TransportKind::kInProcess:
+      return "InProcess";
+    case TransportKind::kInProcessNarrow:
+      return "InProcessNarrow";
+    case TransportKind::kTcp:
+      return "Tcp";
+    case TransportKind::kTcpLanes:
+      return "TcpLanes";
+    case TransportKind::kTcpSpin:
+      return "TcpSpin";
+  }
+  LOG(FATAL) << "unknown kind";
+}
+
+std::vector<std::unique_ptr<Transport>> MakeTransports(TransportKind kind, int ranks) {
   if (ranks == 1) return std::vector<std::unique_ptr<Transport>>(1);
   switch (kind) {
     case TransportKind::kInProcess:
-      return MakeInProcessRing(ranks, 64 * 1024);
+      return MakeInProcessTransports(ranks, 64 * 1024);
     case TransportKind::kInProcessNarrow:
-      return MakeInProcessRing(ranks, 7);
+      return MakeInProcessTransports(ranks, 7);
     case TransportKind::kTcp:
-      return MakeTcpRing(ranks);
+      return MakeTcpTransports(ranks, /*lanes=*/1, /*spin=*/false);
+    case TransportKind::kTcpLanes:
+      return MakeTcpTransports(ranks, /*lanes=*/3, /*spin=*/false);
+    case TransportKind::kTcpSpin:
+      return MakeTcpTransports(ranks, /*lanes=*/1, /*spin=*/true);
   }
   LOG(FATAL) << "unknown kind";
+}
+
+std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(
+    TransportKind kind, const CollectiveOptions& options) {
+  const int ranks = options.order.ranks();
+  auto transports = MakeTransports(kind, ranks);
+  std::vector<std::unique_ptr<TransportCollectives>> collectives;
+  for (int rank = 0; rank < ranks; ++rank) {
+    collectives.push_back(std::make_unique<TransportCollectives>(
+        rank, std::move(transports[rank]), options));
+  }
+  return collectives;
 }
 
 std::vector<absl::Status> RunRanks(int ranks,

@@ -15,11 +15,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMagic = 0x31676e6972737020;  // " psring1"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 }  // namespace
 
-Handshake MakeHandshake(const RingMember& self, int receiver, HandshakeVerdict verdict) {
+Handshake MakeHandshake(const RingMember& self, int receiver, int connection,
+                        HandshakeVerdict verdict) {
   Handshake handshake = {.magic = kMagic,
                          .version = kVersion,
                          .verdict = verdict,
@@ -28,6 +29,8 @@ Handshake MakeHandshake(const RingMember& self, int receiver, HandshakeVerdict v
                          .ranks = self.ranks,
                          .sender = self.rank,
                          .receiver = receiver,
+                         .connection = connection,
+                         .lanes = self.lanes,
                          .job = {}};
   std::memcpy(handshake.job, self.job.data(),
               std::min(self.job.size(), sizeof(handshake.job)));
@@ -38,10 +41,10 @@ bool HasMagic(const Handshake& handshake) { return handshake.magic == kMagic; }
 
 absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
                             int sender) {
-  if (!HasMagic(handshake)) return absl::NotFoundError("not a psring ring connection");
+  if (!HasMagic(handshake)) return absl::NotFoundError("not a psring connection");
   if (handshake.version != kVersion) {
     return absl::NotFoundError(absl::StrFormat(
-        "speaks version %u of the ring protocol, and this rank version %u",
+        "speaks version %u of the protocol between ranks, and this rank version %u",
         handshake.version, kVersion));
   }
   const std::string both =
@@ -53,6 +56,15 @@ absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
     return absl::NotFoundError(both);
   }
   if (handshake.ranks != self.ranks) return absl::FailedPreconditionError(both);
+  if (handshake.lanes != self.lanes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("uses ", handshake.lanes, " connections to a peer, and this rank ",
+                     self.lanes, ": ", both));
+  }
+  if (handshake.connection < kControlConnection || handshake.connection >= self.lanes) {
+    return absl::NotFoundError(absl::StrCat("connection ", handshake.connection, " of ",
+                                            self.lanes, ": ", both));
+  }
   if (handshake.layout_fingerprint != self.layout_fingerprint) {
     return absl::FailedPreconditionError(
         absl::StrFormat("its tensors or buckets differ from this rank's (fingerprint "

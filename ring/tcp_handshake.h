@@ -1,5 +1,5 @@
-// The first message on every TCP connection of a ring, by which both ends make sure that
-// they are the neighbours they expect. Pure.
+// The first message on every TCP connection between ranks, by which both ends make sure
+// that they are the peers they expect. Pure.
 #ifndef PSRING_RING_TCP_HANDSHAKE_H_
 #define PSRING_RING_TCP_HANDSHAKE_H_
 
@@ -11,14 +11,18 @@
 
 namespace psring {
 
-// What a rank says of itself and expects of its neighbours.
+// What a rank says of itself and expects of its peers.
 struct RingMember {
-  std::string job;  // Unique among the rings that might meet.
+  std::string job;  // Unique among the jobs that might meet.
   int rank = 0;
   int ranks = 0;
   // Of everything that decides where bytes go; see common/job_plan.h.
   uint64_t layout_fingerprint = 0;
+  int lanes = 1;  // Connections for payload between two ranks.
 };
+
+// Which of the connections between two ranks: a lane, or this.
+inline constexpr int kControlConnection = -1;
 
 enum class HandshakeVerdict : uint32_t { kAsking = 0, kWelcome = 1, kRefused = 2 };
 
@@ -33,11 +37,14 @@ struct Handshake {
   int32_t ranks;
   int32_t sender;
   int32_t receiver;
-  char job[84];  // Truncated, padded with zeros: for messages only.
+  int32_t connection;  // Lanes from 0 on; or kControlConnection.
+  int32_t lanes;
+  char job[76];  // Truncated, padded with zeros: for messages only.
 };
 static_assert(sizeof(Handshake) == 128);
 
-Handshake MakeHandshake(const RingMember& self, int receiver, HandshakeVerdict verdict);
+Handshake MakeHandshake(const RingMember& self, int receiver, int connection,
+                        HandshakeVerdict verdict);
 
 // Whether the first bytes could belong to a Handshake of any version.
 bool HasMagic(const Handshake& handshake);
@@ -45,8 +52,7 @@ bool HasMagic(const Handshake& handshake);
 // Judges a Handshake that came to `self` where one from `sender` is expected.
 //   kNotFound: a stranger (another program, version, job or rank); the right one may
 //     still come.
-//   kFailedPrecondition: the neighbour itself, but set up differently; nobody else will
-//     come.
+//   kFailedPrecondition: the peer itself, but set up differently; nobody else will come.
 absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
                             int sender);
 

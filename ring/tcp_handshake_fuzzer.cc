@@ -17,12 +17,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       .job = "a", .rank = 2, .ranks = 4, .layout_fingerprint = 0xabc};
   const RingMember left = {
       .job = "a", .rank = 1, .ranks = 4, .layout_fingerprint = 0xabc};
-  const Handshake expected = MakeHandshake(left, self.rank, HandshakeVerdict::kAsking);
+  const Handshake expected = MakeHandshake(left, self.rank, 0, HandshakeVerdict::kAsking);
   Handshake handshake = FlipBits(expected, {data, size});
   const absl::Status status = JudgeHandshake(handshake, self, left.rank);
   if (status.ok()) {
     // It is the neighbour's, but for what is not judged.
     handshake.verdict = expected.verdict;
+    handshake.connection = expected.connection;
     std::memcpy(handshake.job, expected.job, sizeof(expected.job));
     CHECK_EQ(std::memcmp(&handshake, &expected, sizeof(expected)), 0);
     return 0;

@@ -17,10 +17,10 @@ const RingMember kCaller = {
 const RingMember kListener = {
     .job = "a", .rank = 2, .ranks = 4, .layout_fingerprint = 0xabc};
 
-absl::Status Judge(const RingMember& caller, int receiver = 2) {
-  return JudgeHandshake(MakeHandshake(caller, receiver, HandshakeVerdict::kAsking),
-                        kListener,
-                        /*sender=*/1);
+absl::Status Judge(const RingMember& caller, int receiver = 2, int connection = 0) {
+  return JudgeHandshake(
+      MakeHandshake(caller, receiver, connection, HandshakeVerdict::kAsking), kListener,
+      /*sender=*/1);
 }
 
 TEST(TcpHandshakeTest, WelcomesTheNeighbour) { EXPECT_OK(Judge(kCaller)); }
@@ -39,7 +39,7 @@ TEST(TcpHandshakeTest, JobsThatDifferOnlyBeyondTheShownNameAreStrangers) {
   caller.job = std::string(200, 'x') + "1";
   RingMember listener = kListener;
   listener.job = std::string(200, 'x') + "2";
-  const Handshake handshake = MakeHandshake(caller, 2, HandshakeVerdict::kAsking);
+  const Handshake handshake = MakeHandshake(caller, 2, 0, HandshakeVerdict::kAsking);
   EXPECT_THAT(JudgeHandshake(handshake, listener, 1),
               StatusIs(absl::StatusCode::kNotFound, testing::_));
   listener.job = caller.job;
@@ -64,7 +64,7 @@ TEST(TcpHandshakeTest, AnotherRankIsAStranger) {
 }
 
 TEST(TcpHandshakeTest, AnotherProgramOrVersionIsAStranger) {
-  Handshake handshake = MakeHandshake(kCaller, 2, HandshakeVerdict::kAsking);
+  Handshake handshake = MakeHandshake(kCaller, 2, 0, HandshakeVerdict::kAsking);
   handshake.version += 1;
   EXPECT_THAT(JudgeHandshake(handshake, kListener, 1),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("version")));
@@ -84,6 +84,19 @@ TEST(TcpHandshakeTest, TheNeighbourWithOtherSettingsIsAMisfit) {
   EXPECT_THAT(Judge(caller), StatusIs(absl::StatusCode::kFailedPrecondition,
                                       AllOf(HasSubstr("0000000000000def there"),
                                             HasSubstr("0000000000000abc here"))));
+  caller = kCaller;
+  caller.lanes = 3;
+  EXPECT_THAT(Judge(caller),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("uses 3 connections to a peer, and this rank 1")));
+}
+
+TEST(TcpHandshakeTest, AConnectionThatIsNotThereIsAStranger) {
+  EXPECT_OK(Judge(kCaller, 2, kControlConnection));
+  for (const int connection : {-2, 1, 1 << 30}) {
+    EXPECT_THAT(Judge(kCaller, 2, connection),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr("of 1")));
+  }
 }
 
 }  // namespace

@@ -6,15 +6,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/errors.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
-#include "ring/ring_schedule.h"
 #include "ring/tcp_transport.h"
 
 namespace psring {
@@ -22,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between attempts to reach a right neighbour that does not answer.
+// Between attempts to reach a peer that does not answer.
 constexpr absl::Duration kRetryPause = absl::Milliseconds(100);
 
 // A connection with a Handshake that is still coming in.
@@ -54,121 +52,172 @@ absl::Status WriteHandshake(const FileDescriptor& socket, const Handshake& hands
   return absl::OkStatus();
 }
 
-// One rank's side of the rendezvous, as one loop over non-blocking sockets. Two
-// independent halves share it, so that no order of connecting can deadlock:
+// One rank's side of the rendezvous, as one loop over non-blocking sockets. Of two peers
+// the lower rank calls. Both kinds of work share the loop, so that no order of connecting
+// can deadlock:
 //
-//   to the right: connect, send our Handshake, await the answer; after a failure again,
-//   with the
-//     next address, until the deadline. A refusal is final.
-//   from the left: accept everyone, await each one's Handshake, answer it. Strangers are
-//     refused, and one that never says anything holds up nobody.
+//   calls, one per connection to a peer of higher rank: connect, send our Handshake,
+//   await
+//     the answer; after a failure again, with the next address, until the deadline. A
+//     refusal is final.
+//   callers: accept everyone, await each one's Handshake, answer it. Strangers are
+//     refused, and one that never says anything holds up nobody. A peer that calls again
+//     had no answer the first time: the last call counts.
 class Rendezvous {
  public:
-  Rendezvous(const RingListener& listener, const RingMember& self,
-             absl::string_view right_address, std::vector<SocketAddress> addresses,
-             absl::Duration timeout)
-      : listener_(listener),
-        self_(self),
-        deadline_(SteadyDeadline(timeout)),
-        left_rank_(LeftOf(self.rank, self.ranks)),
-        right_rank_(RightOf(self.rank, self.ranks)),
-        right_name_(absl::StrCat("right neighbour worker ", right_rank_, " (",
-                                 right_address, ")")),
-        addresses_(std::move(addresses)),
-        retry_at_(Clock::now()) {}
+  Rendezvous(const PeerListener& listener, const RingMember& self, absl::Duration timeout)
+      : listener_(listener), self_(self), deadline_(SteadyDeadline(timeout)) {}
 
-  absl::StatusOr<std::unique_ptr<Transport>> Run() {
-    while (!right_done_ || !left_.socket.open()) {
+  absl::Status AddPeer(const PeerAddress& peer) {
+    std::vector<SocketAddress> addresses;
+    std::string name = absl::StrCat("worker ", peer.rank);
+    if (peer.rank > self_.rank) {
+      ASSIGN_OR_RETURN(addresses, ResolveTcp(peer.listens_at));
+      absl::StrAppend(&name, " (", peer.listens_at, ")");
+    }
+    for (int connection = kControlConnection; connection < self_.lanes; ++connection) {
+      sides_.push_back({.peer = peer.rank,
+                        .connection = connection,
+                        .name = name,
+                        .addresses = addresses});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Transport>> Run(bool spin) {
+    while (!std::ranges::all_of(sides_, &Side::done)) {
       const Clock::time_point now = Clock::now();
       if (now >= deadline_) return TimeoutError();
-      if (!right_.socket.open() && now >= retry_at_) StartConnect();
+      for (Side& side : sides_) {
+        if (side.calls() && !side.talk.socket.open() && now >= side.retry_at) Call(side);
+      }
       RETURN_IF_ERROR(PollOnce());
     }
-    // One handshake each way on both connections.
-    const int64_t handshake_bytes = sizeof(Handshake);
-    return TcpTransport::Make(
-        std::move(right_.socket), std::move(left_.socket), right_name_,
-        absl::StrCat("left neighbour worker ", left_rank_, " (", left_.address, ")"),
-        {.out = 2 * handshake_bytes, .in = 2 * handshake_bytes});
+    return TcpTransport::Make(self_.rank, TakeLinks(), spin);
   }
 
  private:
+  // This end of one connection to be.
+  struct Side {
+    int peer = 0;
+    int connection = 0;
+    std::string name;
+    std::vector<SocketAddress> addresses;  // Where to call; none: the peer calls.
+    size_t attempts = 0;
+    Clock::time_point retry_at = {};
+    Conversation talk = {};  // Not open: waits for retry_at, or for the caller.
+    bool connected = false;  // A call has got through and sent its Handshake.
+    bool done = false;
+    std::string trouble = {};  // What ended the last attempt.
+
+    bool calls() const { return !addresses.empty(); }
+  };
+
+  std::vector<TcpLink> TakeLinks() {
+    std::vector<TcpLink> links;
+    for (Side& side : sides_) {
+      if (side.connection == kControlConnection) {
+        std::string name = side.calls()
+                               ? side.name
+                               : absl::StrCat(side.name, " (", side.talk.address, ")");
+        // One handshake each way on every connection.
+        const int64_t opening = int64_t{sizeof(Handshake)} * (self_.lanes + 1);
+        links.push_back({.peer = {.rank = side.peer,
+                                  .name = std::move(name),
+                                  .opening = {.out = opening, .in = opening}},
+                         .control = std::move(side.talk.socket),
+                         .lanes = {}});
+      } else {
+        links.back().lanes.push_back(std::move(side.talk.socket));
+      }
+    }
+    return links;
+  }
+
   absl::Status PollOnce() {
     std::vector<pollfd> polled;
-    polled.push_back({.fd = left_.socket.open() ? -1 : listener_.socket().get(),
-                      .events = POLLIN,
-                      .revents = 0});
-    polled.push_back({.fd = right_done_ ? -1 : right_.socket.get(),
-                      .events = static_cast<short>(right_connected_ ? POLLIN : POLLOUT),
-                      .revents = 0});
+    polled.push_back({.fd = listener_.socket().get(), .events = POLLIN, .revents = 0});
+    Clock::time_point until = deadline_;
+    for (const Side& side : sides_) {
+      const bool talking = side.calls() && !side.done && side.talk.socket.open();
+      if (side.calls() && !side.talk.socket.open())
+        until = std::min(until, side.retry_at);
+      polled.push_back({.fd = talking ? side.talk.socket.get() : -1,
+                        .events = static_cast<short>(side.connected ? POLLIN : POLLOUT),
+                        .revents = 0});
+    }
     for (const Conversation& caller : callers_) {
       polled.push_back({.fd = caller.socket.get(), .events = POLLIN, .revents = 0});
     }
-    const bool retrying = !right_.socket.open();
-    const Clock::time_point until = retrying ? std::min(retry_at_, deadline_) : deadline_;
     const int events = poll(polled.data(), polled.size(),
                             PollMilliseconds(absl::FromChrono(until - Clock::now())));
     if (events < 0 && errno != EINTR) {
       return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
     }
     if (events <= 0) return absl::OkStatus();
-    if (polled[1].revents != 0) RETURN_IF_ERROR(ServeRight());
+    for (size_t i = 0; i < sides_.size(); ++i) {
+      if (polled[1 + i].revents != 0) RETURN_IF_ERROR(ServeCall(sides_[i]));
+    }
     for (size_t i = 0; i < callers_.size(); ++i) {
-      if (polled[i + 2].revents != 0) RETURN_IF_ERROR(ServeCaller(callers_[i]));
+      if (polled[1 + sides_.size() + i].revents != 0) {
+        RETURN_IF_ERROR(ServeCaller(callers_[i]));
+      }
     }
     std::erase_if(callers_, [](const auto& caller) { return !caller.socket.open(); });
     if (polled[0].revents != 0) RETURN_IF_ERROR(AcceptCallers());
     return absl::OkStatus();
   }
 
-  // --- To the right.
+  // --- Calls.
 
-  void StartConnect() {
-    const SocketAddress& address = addresses_[attempts_++ % addresses_.size()];
+  void Call(Side& side) {
+    const SocketAddress& address =
+        side.addresses[side.attempts++ % side.addresses.size()];
     absl::StatusOr<FileDescriptor> socket = StartConnectTcp(address);
-    if (!socket.ok()) return RetryRight(socket.status());
-    right_ = {.socket = *std::move(socket), .address = address.ToString()};
-    right_connected_ = false;
+    if (!socket.ok()) return Retry(side, socket.status());
+    side.talk = {.socket = *std::move(socket), .address = address.ToString()};
+    side.connected = false;
   }
 
-  void RetryRight(const absl::Status& cause) {
-    right_ = {};
-    right_trouble_ = std::string(cause.message());
-    retry_at_ = Clock::now() + absl::ToChronoNanoseconds(kRetryPause);
+  static void Retry(Side& side, const absl::Status& cause) {
+    side.talk = {};
+    side.trouble = std::string(cause.message());
+    side.retry_at = Clock::now() + absl::ToChronoNanoseconds(kRetryPause);
   }
 
-  absl::Status ServeRight() {
+  absl::Status ServeCall(Side& side) {
     absl::Status status;
-    if (right_connected_) {
-      status = ReadHandshake(right_);
+    if (side.connected) {
+      status = ReadHandshake(side.talk);
     } else {
-      status = SocketError(right_.socket);
+      status = SocketError(side.talk.socket);
       if (status.ok()) {
         status = WriteHandshake(
-            right_.socket, MakeHandshake(self_, right_rank_, HandshakeVerdict::kAsking));
+            side.talk.socket,
+            MakeHandshake(self_, side.peer, side.connection, HandshakeVerdict::kAsking));
       }
-      right_connected_ = true;
+      side.connected = true;
     }
     if (!status.ok()) {
-      RetryRight(status);
+      Retry(side, status);
       return absl::OkStatus();
     }
-    if (!right_.complete()) return absl::OkStatus();
+    if (!side.talk.complete()) return absl::OkStatus();
 
-    const absl::Status judgement = JudgeHandshake(right_.handshake, self_, right_rank_);
+    const absl::Status judgement = JudgeHandshake(side.talk.handshake, self_, side.peer);
     if (!judgement.ok()) {
       return absl::FailedPreconditionError(
-          absl::StrCat(right_name_, ": ", judgement.message()));
+          absl::StrCat(side.name, ": ", judgement.message()));
     }
-    if (right_.handshake.verdict != HandshakeVerdict::kWelcome) {
+    if (side.talk.handshake.verdict != HandshakeVerdict::kWelcome) {
       return absl::FailedPreconditionError(
-          absl::StrCat(right_name_, " refused this rank; its log says why"));
+          absl::StrCat(side.name, " refused this rank; its log says why"));
     }
-    right_done_ = true;
+    side.done = true;
     return absl::OkStatus();
   }
 
-  // --- From the left.
+  // --- Callers.
 
   absl::Status AcceptCallers() {
     for (;;) {
@@ -180,30 +229,55 @@ class Rendezvous {
   }
 
   absl::Status ServeCaller(Conversation& caller) {
-    // Others that called in the same moment as the neighbour are no longer of interest.
-    if (left_.socket.open()) return absl::OkStatus();
     if (const absl::Status status = ReadHandshake(caller); !status.ok()) {
       return Refuse(caller, status);
     }
     const bool hopeless =
         caller.received >= sizeof(caller.handshake.magic) && !HasMagic(caller.handshake);
     if (!caller.complete() && !hopeless) return absl::OkStatus();
-    const absl::Status judgement = JudgeHandshake(caller.handshake, self_, left_rank_);
+    Side* const side = SideOf(caller.handshake);
+    const int expected = side == nullptr ? AwaitedRank() : side->peer;
+    absl::Status judgement = JudgeHandshake(caller.handshake, self_, expected);
+    if (judgement.ok() && side == nullptr) {
+      judgement = absl::NotFoundError("nobody is expected any more");
+    }
     if (!judgement.ok()) return Refuse(caller, judgement);
 
     const absl::Status answered = WriteHandshake(
         caller.socket,
-        MakeHandshake(self_, caller.handshake.sender, HandshakeVerdict::kWelcome));
+        MakeHandshake(self_, side->peer, side->connection, HandshakeVerdict::kWelcome));
     if (!answered.ok()) return Refuse(caller, answered);
-    left_ = std::move(caller);
+    side->talk = std::move(caller);
+    side->done = true;
     return absl::OkStatus();
   }
 
-  // Turns a caller away; an error only if the left neighbour itself does not fit.
+  // The connection that the caller means; null where no such peer calls. A lane that is
+  // not there is the judgement's to name.
+  Side* SideOf(const Handshake& handshake) {
+    Side* of_peer = nullptr;
+    for (Side& side : sides_) {
+      if (side.calls() || side.peer != handshake.sender) continue;
+      if (side.connection == handshake.connection) return &side;
+      if (of_peer == nullptr) of_peer = &side;
+    }
+    return of_peer;
+  }
+
+  // The first rank that has still to call, for messages; -1: none.
+  int AwaitedRank() const {
+    for (const Side& side : sides_) {
+      if (!side.calls() && !side.done) return side.peer;
+    }
+    return -1;
+  }
+
+  // Turns a caller away; an error only if it is a peer that does not fit.
   absl::Status Refuse(Conversation& caller, const absl::Status& reason) {
     if (caller.complete() && HasMagic(caller.handshake)) {
       // Best effort: the caller may have gone.
       (void)WriteHandshake(caller.socket, MakeHandshake(self_, caller.handshake.sender,
+                                                        caller.handshake.connection,
                                                         HandshakeVerdict::kRefused));
     }
     const std::string text =
@@ -212,62 +286,63 @@ class Rendezvous {
     if (absl::IsFailedPrecondition(reason)) return absl::FailedPreconditionError(text);
     LOG(WARNING) << "worker " << self_.rank << " of job '" << self_.job << "' at port "
                  << listener_.port() << ": " << text;
-    left_trouble_ = text;
+    caller_trouble_ = text;
     return absl::OkStatus();
   }
 
   absl::Status TimeoutError() const {
-    std::string text = absl::StrCat("job '", self_.job, "', worker ", self_.rank, " of ",
-                                    self_.ranks, ": ");
-    if (!right_done_) {
-      absl::StrAppend(&text, right_name_,
-                      right_connected_ && right_.socket.open() ? " did not answer"
-                                                               : " could not be reached",
-                      right_trouble_.empty() ? "" : " (" + right_trouble_ + ")");
+    std::vector<std::string> missing;
+    int named = -1;  // Once for all connections of a peer.
+    bool awaited = false;
+    for (const Side& side : sides_) {
+      if (side.done || side.peer == named) continue;
+      named = side.peer;
+      awaited |= !side.calls();
+      if (!side.calls()) {
+        missing.push_back(
+            absl::StrCat(side.name, " never connected to port ", listener_.port()));
+      } else if (side.connected && side.talk.socket.open()) {
+        missing.push_back(absl::StrCat(side.name, " did not answer"));
+      } else {
+        missing.push_back(absl::StrCat(side.name, " could not be reached"));
+      }
+      if (!side.trouble.empty()) {
+        absl::StrAppend(&missing.back(), " (", side.trouble, ")");
+      }
     }
-    if (!left_.socket.open()) {
-      absl::StrAppend(&text, right_done_ ? "" : "; ", "left neighbour worker ",
-                      left_rank_, " never connected to port ", listener_.port(),
-                      left_trouble_.empty() ? "" : " (" + left_trouble_ + ")");
+    std::string text = absl::StrCat("job '", self_.job, "', worker ", self_.rank, " of ",
+                                    self_.ranks, ": ", absl::StrJoin(missing, "; "));
+    if (awaited && !caller_trouble_.empty()) {
+      absl::StrAppend(&text, " (", caller_trouble_, ")");
     }
     return RendezvousTimeoutError(text);
   }
 
-  const RingListener& listener_;
+  const PeerListener& listener_;
   const RingMember& self_;
   const Clock::time_point deadline_;
-  const int left_rank_;
-  const int right_rank_;
-  const std::string right_name_;
-  const std::vector<SocketAddress> addresses_;
 
-  size_t attempts_ = 0;
-  Clock::time_point retry_at_;
-  Conversation right_;  // Not open: waits for retry_at_.
-  bool right_connected_ = false;
-  bool right_done_ = false;
-  std::string right_trouble_;  // What ended the last attempt.
-
+  std::vector<Side> sides_;  // By peer; of each the control connection, then the lanes.
   std::vector<Conversation> callers_;
-  Conversation left_;         // Open once the left neighbour has been let in.
-  std::string left_trouble_;  // Who was turned away last.
+  std::string caller_trouble_;  // Who was turned away last.
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RingListener>> RingListener::Listen(absl::string_view host,
+absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Listen(absl::string_view host,
                                                                    int port) {
   ASSIGN_OR_RETURN(FileDescriptor socket, ListenTcp(host, port));
   ASSIGN_OR_RETURN(const int bound, BoundPort(socket));
-  return std::unique_ptr<RingListener>(new RingListener(std::move(socket), bound));
+  return std::unique_ptr<PeerListener>(new PeerListener(std::move(socket), bound));
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> ConnectRing(
-    std::unique_ptr<RingListener> listener, const RingMember& self,
-    absl::string_view right_address, absl::Duration timeout) {
-  CHECK_GE(self.ranks, 2);
-  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, ResolveTcp(right_address));
-  return Rendezvous(*listener, self, right_address, std::move(addresses), timeout).Run();
+absl::StatusOr<std::unique_ptr<Transport>> ConnectPeers(
+    std::unique_ptr<PeerListener> listener, const RingMember& self,
+    const std::vector<PeerAddress>& peers, bool spin, absl::Duration timeout) {
+  CHECK_GE(self.lanes, 1);
+  Rendezvous rendezvous(*listener, self, timeout);
+  for (const PeerAddress& peer : peers) RETURN_IF_ERROR(rendezvous.AddPeer(peer));
+  return rendezvous.Run(spin);
 }
 
 }  // namespace psring

@@ -15,7 +15,6 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ring/ring_schedule.h"
 #include "ring/ring_test_util.h"
 
 namespace psring {
@@ -27,12 +26,12 @@ using testing::HasSubstr;
 // Long enough for any machine; reached only by a bug.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-std::string AddressOf(const RingListener& listener) {
+std::string AddressOf(const PeerListener& listener) {
   return absl::StrCat("127.0.0.1:", listener.port());
 }
 
-std::unique_ptr<RingListener> ListenOnLoopback() {
-  auto listener = RingListener::Listen("127.0.0.1", 0);
+std::unique_ptr<PeerListener> ListenOnLoopback() {
+  auto listener = PeerListener::Listen("127.0.0.1", 0);
   EXPECT_OK(listener);
   return *std::move(listener);
 }
@@ -47,7 +46,7 @@ void AwaitSocket(const FileDescriptor& socket, short event) {
   ASSERT_EQ(poll(&polled, 1, PollMilliseconds(kPatience)), 1);
 }
 
-FileDescriptor ConnectRaw(const RingListener& listener) {
+FileDescriptor ConnectRaw(const PeerListener& listener) {
   auto addresses = ResolveTcp(AddressOf(listener));
   EXPECT_OK(addresses);
   auto socket = StartConnectTcp(addresses->front());
@@ -57,42 +56,51 @@ FileDescriptor ConnectRaw(const RingListener& listener) {
   return *std::move(socket);
 }
 
+// One peer, the other of two ranks.
+absl::StatusOr<std::unique_ptr<Transport>> Connect(std::unique_ptr<PeerListener> listener,
+                                                   const RingMember& self,
+                                                   const std::string& peer_listens_at) {
+  return ConnectPeers(std::move(listener), self,
+                      {{.rank = 1 - self.rank, .listens_at = peer_listens_at}},
+                      /*spin=*/false, kPatience);
+}
+
 void ExpectBytesPass(Transport& from, Transport& to) {
   const std::byte sent{42};
-  ASSERT_THAT(from.TrySend({&sent, 1}), IsOk());
+  ASSERT_THAT(from.TrySend(to.rank(), {&sent, 1}), IsOk());
+  const Interest interest = {.peer = from.rank(), .receive = true};
   std::byte received{};
   for (;;) {
-    ASSERT_OK_AND_ASSIGN(const size_t got, to.TryReceive({&received, 1}));
+    ASSERT_OK_AND_ASSIGN(const size_t got, to.TryReceive(from.rank(), {&received, 1}));
     if (got == 1) break;
-    ASSERT_OK(to.Wait(SendInterest::kNone, true, kPatience));
+    ASSERT_OK(to.Wait({&interest, 1}, kPatience));
   }
   EXPECT_EQ(received, sent);
 }
 
 TEST(TcpRendezvousTest, ConnectsOverIpv6) {
   constexpr int kRanks = 2;
-  std::vector<std::unique_ptr<RingListener>> listeners;
+  std::vector<std::unique_ptr<PeerListener>> listeners;
   std::vector<std::string> addresses;
   for (int rank = 0; rank < kRanks; ++rank) {
-    auto listener = RingListener::Listen("::1", 0);
+    auto listener = PeerListener::Listen("::1", 0);
     if (!listener.ok()) GTEST_SKIP() << "no IPv6 here: " << listener.status();
     addresses.push_back(absl::StrCat("[::1]:", (*listener)->port()));
     listeners.push_back(*std::move(listener));
   }
   std::vector<std::unique_ptr<Transport>> ring(kRanks);
   const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
-    ASSIGN_OR_RETURN(ring[rank],
-                     ConnectRing(std::move(listeners[rank]), Member(rank, kRanks),
-                                 addresses[RightOf(rank, kRanks)], kPatience));
+    ASSIGN_OR_RETURN(ring[rank], Connect(std::move(listeners[rank]), Member(rank, kRanks),
+                                         addresses[1 - rank]));
     return absl::OkStatus();
   });
   ASSERT_THAT(statuses, testing::Each(IsOk()));
   ExpectBytesPass(*ring[0], *ring[1]);
-  EXPECT_THAT(ring[0]->right(), HasSubstr(addresses[1]));
+  EXPECT_THAT(ring[0]->name(1), HasSubstr(addresses[1]));
 }
 
 TEST(TcpRendezvousTest, ListensOnAllAddressesByDefault) {
-  ASSERT_OK_AND_ASSIGN(const auto listener, RingListener::Listen("", 0));
+  ASSERT_OK_AND_ASSIGN(const auto listener, PeerListener::Listen("", 0));
   EXPECT_TRUE(ConnectRaw(*listener).open());
 }
 
@@ -107,9 +115,8 @@ TEST(TcpRendezvousTest, StrangersAreRefusedAndDoNoHarm) {
   ASSERT_THAT(SendTcp(babbler, std::as_bytes(std::span(babble))), IsOk());
 
   absl::StatusOr<std::unique_ptr<Transport>> rank1;
-  std::thread thread1([&] {
-    rank1 = ConnectRing(std::move(listener1), Member(1, 2), address0, kPatience);
-  });
+  std::thread thread1(
+      [&] { rank1 = Connect(std::move(listener1), Member(1, 2), address0); });
   AwaitSocket(babbler, POLLIN);
   std::byte byte;
   EXPECT_THAT(ReceiveTcp(babbler, {&byte, 1}),
@@ -117,13 +124,13 @@ TEST(TcpRendezvousTest, StrangersAreRefusedAndDoNoHarm) {
 
   RingMember other = Member(0, 2);
   other.job = "other";
-  EXPECT_THAT(ConnectRing(ListenOnLoopback(), other, address1, kPatience),
+  EXPECT_THAT(Connect(ListenOnLoopback(), other, address1),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("right neighbour worker 1"),
+                       AllOf(HasSubstr("worker 1 (127.0.0.1:"),
                              HasSubstr("job 'test', worker 1 of 2"),
                              HasSubstr("job 'other', worker 0 of 2"))));
 
-  auto rank0 = ConnectRing(std::move(listener0), Member(0, 2), address1, kPatience);
+  auto rank0 = Connect(std::move(listener0), Member(0, 2), address1);
   thread1.join();
   ASSERT_OK(rank0);
   ASSERT_OK(rank1);
@@ -137,12 +144,11 @@ TEST(TcpRendezvousTest, ADroppedConnectionIsTriedAgain) {
   const std::string address0 = AddressOf(*listener0);
   const std::string address1 = AddressOf(*listener1);
   absl::StatusOr<std::unique_ptr<Transport>> rank0;
-  std::thread thread0([&] {
-    rank0 = ConnectRing(std::move(listener0), Member(0, 2), address1, kPatience);
-  });
+  std::thread thread0(
+      [&] { rank0 = Connect(std::move(listener0), Member(0, 2), address1); });
   AwaitSocket(listener1->socket(), POLLIN);
   EXPECT_THAT(AcceptTcp(listener1->socket()), IsOk());  // And hung up on at once.
-  auto rank1 = ConnectRing(std::move(listener1), Member(1, 2), address0, kPatience);
+  auto rank1 = Connect(std::move(listener1), Member(1, 2), address0);
   thread0.join();
   ASSERT_OK(rank0);
   ASSERT_OK(rank1);
@@ -153,27 +159,26 @@ TEST(TcpRendezvousTest, TheDeadlineNamesWhoNeverCame) {
   const auto mute = ListenOnLoopback();
   auto listener = ListenOnLoopback();
   const int port = listener->port();
-  const auto ring = ConnectRing(std::move(listener), Member(0, 3), AddressOf(*mute),
-                                absl::Milliseconds(50));
+  const auto connected =
+      ConnectPeers(std::move(listener), Member(1, 3),
+                   {{.rank = 0}, {.rank = 2, .listens_at = AddressOf(*mute)}}, false,
+                   absl::Milliseconds(50));
   EXPECT_THAT(
-      ring,
+      connected,
       StatusIs(absl::StatusCode::kDeadlineExceeded,
-               AllOf(HasSubstr("job 'test', worker 0 of 3"),
-                     HasSubstr(absl::StrCat("right neighbour worker 1 (",
-                                            AddressOf(*mute), ") ")),
-                     HasSubstr(absl::StrCat(
-                         "left neighbour worker 2 never connected to port ", port)))));
-  EXPECT_EQ(ExitCodeOf(ring.status()), ExitCode::kRendezvousTimeout);
+               AllOf(HasSubstr("job 'test', worker 1 of 3"),
+                     HasSubstr(absl::StrCat("worker 0 never connected to port ", port)),
+                     HasSubstr(absl::StrCat("worker 2 (", AddressOf(*mute), ") ")))));
+  EXPECT_EQ(ExitCodeOf(connected.status()), ExitCode::kRendezvousTimeout);
 }
 
-TEST(TcpRendezvousTest, NeighboursWithOtherLayoutsFailAtOnceOnBothSides) {
-  std::unique_ptr<RingListener> listeners[] = {ListenOnLoopback(), ListenOnLoopback()};
+TEST(TcpRendezvousTest, PeersWithOtherLayoutsFailAtOnceOnBothSides) {
+  std::unique_ptr<PeerListener> listeners[] = {ListenOnLoopback(), ListenOnLoopback()};
   const std::string addresses[] = {AddressOf(*listeners[0]), AddressOf(*listeners[1])};
   const auto statuses = RunRanks(2, [&](int rank) {
     RingMember self = Member(rank, 2);
     self.layout_fingerprint = static_cast<uint64_t>(rank);
-    return ConnectRing(std::move(listeners[rank]), self, addresses[1 - rank], kPatience)
-        .status();
+    return Connect(std::move(listeners[rank]), self, addresses[1 - rank]).status();
   });
   EXPECT_THAT(statuses, testing::Each(StatusIs(absl::StatusCode::kFailedPrecondition,
                                                HasSubstr("tensors or buckets differ"))));
@@ -181,11 +186,11 @@ TEST(TcpRendezvousTest, NeighboursWithOtherLayoutsFailAtOnceOnBothSides) {
 
 TEST(TcpRendezvousTest, BadAddressesAreErrors) {
   for (const char* address : {"", "host", ":80", "host:"}) {
-    EXPECT_THAT(ConnectRing(ListenOnLoopback(), Member(0, 2), address, kPatience),
+    EXPECT_THAT(Connect(ListenOnLoopback(), Member(0, 2), address),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")));
   }
   const auto taken = ListenOnLoopback();
-  EXPECT_THAT(RingListener::Listen("127.0.0.1", taken->port()),
+  EXPECT_THAT(PeerListener::Listen("127.0.0.1", taken->port()),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr(AddressOf(*taken))));
 }
 

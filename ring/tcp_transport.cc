@@ -1,92 +1,237 @@
 #include "ring/tcp_transport.h"
 
-#include <poll.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/errors.h"
+#include "common/mutex.h"
+#include "common/status_macros.h"
 #include "glog/logging.h"
 
 namespace psring {
 namespace {
 
-absl::Status LostError(const std::string& neighbour, const absl::Status& cause) {
-  return PeerLostError(absl::StrCat(neighbour, ": ", cause.message()));
+// What goes over one lane before it is the next one's turn; not more than one call moves.
+constexpr uint64_t kBlockBytes = 128 * 1024;
+// How long the reason of a peer may take to arrive after its payload has ended.
+constexpr absl::Duration kReasonPatience = absl::Seconds(1);
+
+// Where a stream of a link stands: on which lane, and how many bytes go there.
+struct Turn {
+  size_t lane = 0;
+  size_t limit = 0;
+};
+Turn TurnAt(uint64_t position, size_t lanes) {
+  if (lanes == 1) return {.limit = SIZE_MAX};
+  return {.lane = position / kBlockBytes % lanes,
+          .limit = kBlockBytes - position % kBlockBytes};
+}
+
+// Both pieces, cut off after `limit` bytes.
+std::array<iovec, 2> Vectors(std::span<const std::byte> first,
+                             std::span<const std::byte> second, size_t limit) {
+  const size_t from_first = std::min(first.size(), limit);
+  // The system's type is for both directions and knows no const.
+  return {{{const_cast<std::byte*>(first.data()), from_first},
+           {const_cast<std::byte*>(second.data()),
+            std::min(second.size(), limit - from_first)}}};
+}
+
+// Messages are far smaller than the buffer of an idle connection. A peer that has gone
+// need not be told anything.
+void SendControl(const FileDescriptor& control, const std::string& message) {
+  (void)SendTcp(control, std::as_bytes(std::span(message)));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> TcpTransport::Make(FileDescriptor to_right,
-                                                              FileDescriptor from_left,
-                                                              std::string right,
-                                                              std::string left,
-                                                              WireBytes opening) {
+absl::StatusOr<std::unique_ptr<Transport>> TcpTransport::Make(int rank,
+                                                              std::vector<TcpLink> links,
+                                                              bool spin) {
   FileDescriptor abort(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!abort.open()) {
     return absl::UnavailableError(
         absl::StrCat("cannot make an eventfd: ", std::strerror(errno)));
   }
+  std::vector<Peer> peers;
+  for (const TcpLink& link : links) peers.push_back(link.peer);
   return std::unique_ptr<Transport>(
-      new TcpTransport(std::move(to_right), std::move(from_left), std::move(abort),
-                       std::move(right), std::move(left), opening));
+      new TcpTransport(rank, std::move(peers), std::move(links), std::move(abort), spin));
 }
 
-TcpTransport::TcpTransport(FileDescriptor to_right, FileDescriptor from_left,
-                           FileDescriptor abort, std::string right, std::string left,
-                           WireBytes opening)
-    : Transport(std::move(left), std::move(right), opening),
-      to_right_(std::move(to_right)),
-      from_left_(std::move(from_left)),
-      abort_(std::move(abort)) {}
-
-absl::StatusOr<size_t> TcpTransport::DoTrySend(std::span<const std::byte> bytes) {
-  absl::StatusOr<size_t> sent = SendTcp(to_right_, bytes);
-  if (!sent.ok()) return LostError(right(), sent.status());
-  return sent;
-}
-
-absl::StatusOr<size_t> TcpTransport::DoTryReceive(std::span<std::byte> buffer) {
-  absl::StatusOr<size_t> received = ReceiveTcp(from_left_, buffer);
-  if (!received.ok()) return LostError(left(), received.status());
-  return received;
-}
-
-absl::Status TcpTransport::DoWait(SendInterest send, bool receive,
-                                  absl::Duration timeout) {
-  // poll() ignores negative descriptors, and reports hang-ups of all others.
-  pollfd polled[] = {
-      {.fd = abort_.get(), .events = POLLIN, .revents = 0},
-      {.fd = receive ? from_left_.get() : -1, .events = POLLIN, .revents = 0},
-      {.fd = send == SendInterest::kNone ? -1 : to_right_.get(),
-       // Nothing ever comes back from the right, so a half-close means that it has left.
-       .events =
-           static_cast<short>(POLLRDHUP | (send == SendInterest::kNow ? POLLOUT : 0)),
-       .revents = 0}};
-  const int events = poll(polled, std::size(polled), PollMilliseconds(timeout));
-  if (events < 0) {
-    if (errno == EINTR) return absl::OkStatus();  // Waits may end early.
-    return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
+TcpTransport::TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLink> links,
+                           FileDescriptor abort, bool spin)
+    : Transport(rank, peers), abort_(std::move(abort)), spin_(spin) {
+  for (TcpLink& link : links) {
+    CHECK(!link.lanes.empty());
+    const auto peer = static_cast<size_t>(link.peer.rank);
+    index_.resize(std::max(index_.size(), peer + 1));
+    index_[peer] = connections_.size();
+    connections_.push_back({.peer = link.peer.rank,
+                            .control = std::move(link.control),
+                            .lanes = std::move(link.lanes),
+                            .said = {}});
   }
+  polled_.reserve(1 + 2 * connections_.size());
+}
+
+absl::StatusOr<size_t> TcpTransport::DoTrySend(int peer, std::span<const std::byte> first,
+                                               std::span<const std::byte> second) {
+  Connections& to = To(peer);
+  const Turn turn = TurnAt(to.sent, to.lanes.size());
+  std::array<iovec, 2> pieces = Vectors(first, second, turn.limit);
+  msghdr message = {};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  const ssize_t sent = sendmsg(to.lanes[turn.lane].get(), &message, MSG_NOSIGNAL);
+  if (sent >= 0) {
+    to.sent += static_cast<uint64_t>(sent);
+    return static_cast<size_t>(sent);
+  }
+  if (errno == EAGAIN || errno == EINTR) return size_t{0};
+  return Lost(to, std::strerror(errno));
+}
+
+absl::StatusOr<size_t> TcpTransport::DoTryReceive(int peer, std::span<std::byte> first,
+                                                  std::span<std::byte> second) {
+  Connections& from = To(peer);
+  const Turn turn = TurnAt(from.received, from.lanes.size());
+  std::array<iovec, 2> pieces = Vectors(first, second, turn.limit);
+  msghdr message = {};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  const ssize_t received = recvmsg(from.lanes[turn.lane].get(), &message, 0);
+  if (received > 0) {
+    from.received += static_cast<uint64_t>(received);
+    return static_cast<size_t>(received);
+  }
+  if (received == 0) return Lost(from, "");
+  if (errno == EAGAIN || errno == EINTR) return size_t{0};
+  return Lost(from, std::strerror(errno));
+}
+
+absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> interests,
+                                                      absl::Duration timeout) {
+  constexpr short kGone = POLLRDHUP | POLLHUP | POLLERR;
+  polled_.assign(1, {.fd = abort_.get(), .events = POLLIN, .revents = 0});
+  // Two entries for each interest, with equal descriptors where both directions stand at
+  // the same lane. poll() ignores negative descriptors, and reports hang-ups of all
+  // others.
+  for (const Interest& interest : interests) {
+    const Connections& peer = To(interest.peer);
+    const Turn in = TurnAt(peer.received, peer.lanes.size());
+    const Turn out = TurnAt(peer.sent, peer.lanes.size());
+    polled_.push_back({.fd = interest.receive ? peer.lanes[in.lane].get() : -1,
+                       .events = POLLIN,
+                       .revents = 0});
+    // Who still needs our bytes has not ended its own stream, unless it has left.
+    polled_.push_back(
+        {.fd = interest.send == SendInterest::kNone ? -1 : peer.lanes[out.lane].get(),
+         .events = static_cast<short>(
+             POLLRDHUP | (interest.send == SendInterest::kNow ? POLLOUT : 0)),
+         .revents = 0});
+  }
+  ASSIGN_OR_RETURN(const int events, Poll(timeout));
   if (events == 0) return absl::DeadlineExceededError("nothing moved");
-  if (polled[2].revents & (POLLRDHUP | POLLHUP | POLLERR)) {
-    return NeighbourClosedError(right());
+  Cause cause;
+  for (size_t i = 0; i < interests.size(); ++i) {
+    const short in = polled_[1 + 2 * i].revents;
+    const short out = polled_[2 + 2 * i].revents;
+    if (out & kGone) return Lost(To(interests[i].peer), "");
+    if (cause.peer < 0 && (in | out) != 0) {
+      cause = {.peer = interests[i].peer, .room = in == 0};
+    }
   }
-  return absl::OkStatus();
+  return cause;
 }
 
-void TcpTransport::DoAbort() {
+absl::StatusOr<int> TcpTransport::Poll(absl::Duration timeout) {
+  const auto deadline = SteadyDeadline(timeout);
+  for (;;) {
+    const int events =
+        poll(polled_.data(), polled_.size(), spin_ ? 0 : PollMilliseconds(timeout));
+    if (events < 0 && errno != EINTR) {
+      return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
+    }
+    if (events < 0) return 1;  // Waits may end early.
+    if (events > 0 || !spin_ || std::chrono::steady_clock::now() >= deadline) {
+      return events;
+    }
+    // Where ranks outnumber processors, the one that is waited for needs this one.
+    sched_yield();
+  }
+}
+
+void TcpTransport::DoSayWaiting(bool waiting) {
+  const std::string message = EncodeWaiting(waiting);
+  for (const Connections& peer : connections_) SendControl(peer.control, message);
+}
+
+bool TcpTransport::DoSaysWaiting(int peer) {
+  ReadControl(To(peer));
+  return To(peer).said.waiting();
+}
+
+bool TcpTransport::ReadControl(Connections& connections) {
+  std::array<std::byte, 4096> buffer;
+  while (!connections.said.ended()) {
+    const absl::StatusOr<size_t> received = ReceiveTcp(connections.control, buffer);
+    if (!received.ok()) return false;
+    if (*received == 0) return true;
+    connections.said.Take(std::span(buffer).first(*received));
+  }
+  return false;
+}
+
+absl::Status TcpTransport::Lost(Connections& connections, absl::string_view cause) {
+  const auto deadline = SteadyDeadline(kReasonPatience);
+  while (ReadControl(connections)) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    pollfd polled[] = {{.fd = abort_.get(), .events = POLLIN, .revents = 0},
+                       {.fd = connections.control.get(), .events = POLLIN, .revents = 0}};
+    const int events = poll(polled, 2, PollMilliseconds(absl::FromChrono(left)));
+    if (left.count() <= 0 || polled[0].revents != 0 || (events < 0 && errno != EINTR)) {
+      break;
+    }
+  }
+  return LostError(connections.peer, connections.said.reason(),
+                   cause.empty() ? "closed the connection"
+                                 : absl::StrCat("closed the connection (", cause, ")"));
+}
+
+void TcpTransport::DoAbort(const Failure& reason) {
   const uint64_t one = 1;
   PCHECK(write(abort_.get(), &one, sizeof(one)) == sizeof(one));
-  // Fails only where the neighbour has broken the connection already.
-  shutdown(to_right_.get(), SHUT_RDWR);
-  shutdown(from_left_.get(), SHUT_RDWR);
+  const std::string message = EncodeReason(reason);
+  for (const Connections& peer : connections_) {
+    SendControl(peer.control, message);
+    // Fails only where the peer has broken the connection already.
+    shutdown(peer.control.get(), SHUT_WR);
+    for (const FileDescriptor& lane : peer.lanes) shutdown(lane.get(), SHUT_RDWR);
+  }
+}
+
+int64_t TcpTransport::DoRetransmissions(int peer) const {
+  int64_t sum = 0;
+  for (const FileDescriptor& lane : To(peer).lanes) {
+    tcp_info info = {};
+    socklen_t length = sizeof(info);
+    if (getsockopt(lane.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+      sum += info.tcpi_total_retrans;
+    }
+  }
+  return sum;
 }
 
 }  // namespace psring

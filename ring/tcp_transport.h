@@ -1,38 +1,76 @@
-// A ring over TCP: one connection to the right, one from the left, each used one way.
+// Links over TCP.
 #ifndef PSRING_RING_TCP_TRANSPORT_H_
 #define PSRING_RING_TCP_TRANSPORT_H_
 
+#include <poll.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "common/tcp_socket.h"
+#include "ring/control_message.h"
 #include "ring/transport.h"
 
 namespace psring {
 
+// The connections to one peer, all non-blocking. Both streams of the link use all lanes,
+// in turn and a block at a time, so that the bytes come out as they went in however many
+// there are. What ranks say beside their payload has a connection of its own, where
+// nothing is in its way.
+struct TcpLink {
+  Transport::Peer peer;
+  FileDescriptor control;
+  std::vector<FileDescriptor> lanes;  // At least one.
+};
+
 class TcpTransport final : public Transport {
  public:
-  // Takes over two connected, non-blocking sockets on which `opening` bytes have passed
-  // already. kUnavailable: the system is out of descriptors.
-  static absl::StatusOr<std::unique_ptr<Transport>> Make(FileDescriptor to_right,
-                                                         FileDescriptor from_left,
-                                                         std::string right,
-                                                         std::string left,
-                                                         WireBytes opening);
+  // With `spin`, waits poll without sleeping. kUnavailable: the system is out of
+  // descriptors.
+  static absl::StatusOr<std::unique_ptr<Transport>> Make(int rank,
+                                                         std::vector<TcpLink> links,
+                                                         bool spin);
 
  private:
-  TcpTransport(FileDescriptor to_right, FileDescriptor from_left, FileDescriptor abort,
-               std::string right, std::string left, WireBytes opening);
+  struct Connections {
+    int peer = 0;
+    FileDescriptor control;
+    std::vector<FileDescriptor> lanes;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+    ControlReader said;
+  };
 
-  absl::StatusOr<size_t> DoTrySend(std::span<const std::byte> bytes) override;
-  absl::StatusOr<size_t> DoTryReceive(std::span<std::byte> buffer) override;
-  absl::Status DoWait(SendInterest send, bool receive, absl::Duration timeout) override;
-  void DoAbort() override;
+  TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLink> links,
+               FileDescriptor abort, bool spin);
 
-  const FileDescriptor to_right_;
-  const FileDescriptor from_left_;
+  absl::StatusOr<size_t> DoTrySend(int peer, std::span<const std::byte> first,
+                                   std::span<const std::byte> second) override;
+  absl::StatusOr<size_t> DoTryReceive(int peer, std::span<std::byte> first,
+                                      std::span<std::byte> second) override;
+  absl::StatusOr<Cause> DoWait(std::span<const Interest> interests,
+                               absl::Duration timeout) override;
+  void DoSayWaiting(bool waiting) override;
+  bool DoSaysWaiting(int peer) override;
+  void DoAbort(const Failure& reason) override;
+  int64_t DoRetransmissions(int peer) const override;
+
+  absl::StatusOr<int> Poll(absl::Duration timeout);
+  // A payload connection has ended; waits a moment for the reason.
+  absl::Status Lost(Connections& connections, absl::string_view cause);
+  // Reads what has come on the control connection; false once it has ended.
+  bool ReadControl(Connections& connections);
+
+  Connections& To(int peer) { return connections_[index_[peer]]; }
+  const Connections& To(int peer) const { return connections_[index_[peer]]; }
+
   const FileDescriptor abort_;  // An eventfd: readable once aborted.
+  const bool spin_;
+  std::vector<size_t> index_;  // Of connections_, by rank.
+  std::vector<Connections> connections_;
+  std::vector<pollfd> polled_;  // Used again by every wait.
 };
 
 }  // namespace psring

@@ -7,11 +7,15 @@
 namespace psring {
 namespace {
 
-std::vector<std::unique_ptr<Transport>> MakeTcp(int ranks) {
-  return MakeRing(TransportKind::kTcp, ranks);
+template <TransportKind kKind>
+std::vector<std::unique_ptr<Transport>> Make(int ranks) {
+  return MakeTransports(kKind, ranks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformanceTest, testing::Values(&MakeTcp));
+INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformanceTest,
+                         testing::Values(&Make<TransportKind::kTcp>,
+                                         &Make<TransportKind::kTcpLanes>,
+                                         &Make<TransportKind::kTcpSpin>));
 
 }  // namespace
 }  // namespace psring

@@ -1,39 +1,63 @@
-// The seam between the ring and what carries its bytes.
+// The seam between the collectives and what carries their bytes.
 #ifndef PSRING_RING_TRANSPORT_H_
 #define PSRING_RING_TRANSPORT_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
+#include "proto/coordinator.pb.h"
 
 namespace psring {
 
-// Bytes that crossed a rank's two links, framing included.
+// Bytes that crossed the links of a rank, framing included.
 struct WireBytes {
   int64_t out = 0;
   int64_t in = 0;
 };
 
-// What a rank that waits still has for its right neighbour.
+// What one link has carried and cost so far.
+struct LinkTotals {
+  WireBytes wire;
+  // Time blocked until the peer's bytes came, and until it took some: what ended a wait
+  // is its cause.
+  absl::Duration awaiting_bytes = absl::ZeroDuration();
+  absl::Duration awaiting_room = absl::ZeroDuration();
+  // Segments that the network had to be given again; 0 where nobody counts them.
+  int64_t retransmissions = 0;
+};
+
+// What a rank that waits still has for a peer.
 enum class SendInterest {
-  kNone,   // Nothing any more: the neighbour may have left.
-  kLater,  // Nothing now, but more to come: the neighbour must still be there.
+  kNone,   // Nothing any more: the peer may have left.
+  kLater,  // Nothing now, but more to come: the peer must still be there.
   kNow,    // Bytes at hand: wake up when some can be taken.
 };
 
-// One rank's place in a ring: a byte stream out to the right neighbour and one in from
-// the left, both reliable, in order and without message boundaries. Connected when made;
-// destroying it closes both, and bytes already taken are still delivered.
+struct Interest {
+  int peer = 0;
+  SendInterest send = SendInterest::kNone;
+  bool receive = false;
+};
+
+// One rank's links to its peers: to each a byte stream there and one back, reliable, in
+// order and without message boundaries. Connected when made; destroying it closes all,
+// and bytes already taken are still delivered.
 //
-// One thread uses it, except for Abort and wire(). Errors are final for the transport:
-//   kUnavailable: the neighbour that the message names closed the connection or is lost.
+// One thread uses it, except for Abort, totals and wire. Peers are ranks; a call that
+// names one without a link is a bug. Errors are final for the transport:
+//   kUnavailable: the peer that the message names closed the connection or is lost.
+//   the peer's own reason, where it left by an Abort: IsRelayed, and word by word the
+//     same on every rank that hears of it. (kUnavailable for a reason of kCancelled.)
 //   the reason given to Abort.
 class Transport {
  public:
@@ -41,52 +65,91 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // Takes a first part of `bytes`, which are not empty; returns how many bytes it took.
-  // 0: the link is full for now.
-  absl::StatusOr<size_t> TrySend(std::span<const std::byte> bytes);
+  int rank() const { return rank_; }
 
-  // Fills a first part of `buffer`, which is not empty; returns how many bytes.
-  // 0: none has come yet.
-  absl::StatusOr<size_t> TryReceive(std::span<std::byte> buffer);
+  // Takes a first part of the bytes of both pieces together, which are not both empty;
+  // returns how many bytes it took. 0: the link is full for now.
+  absl::StatusOr<size_t> TrySend(int peer, std::span<const std::byte> first,
+                                 std::span<const std::byte> second = {});
 
-  // Blocks until a wanted direction may move (or would report an error): bytes to
-  // receive if `receive`, room to send if kNow. May wake early. kDeadlineExceeded:
-  // `timeout` passed first, and nothing is lost. kUnavailable, unless kNone: the right
-  // neighbour has left.
-  absl::Status Wait(SendInterest send, bool receive, absl::Duration timeout);
+  // Fills a first part of both pieces together, which are not both empty; returns how
+  // many bytes. 0: none has come yet.
+  absl::StatusOr<size_t> TryReceive(int peer, std::span<std::byte> first,
+                                    std::span<std::byte> second = {});
 
-  // From any thread: calls in flight and to come return `reason`, which is not OK, and
-  // both neighbours find their connection closed. The first one counts.
+  // Blocks until something that is wanted may happen (or would report an error): bytes
+  // to receive, or room to send where kNow. May wake early. kDeadlineExceeded: `timeout`
+  // passed first, and nothing is lost. An error too where a peer has left that is still
+  // needed: every one but those with kNone. Interests are not empty.
+  absl::Status Wait(std::span<const Interest> interests, absl::Duration timeout);
+
+  // Tells every peer that this rank is alive and waits for others, or no longer does; and
+  // whether a peer has said so of itself. Such words pass payload that is on its way.
+  void SayWaiting(bool waiting);
+  bool SaysWaiting(int peer);
+
+  // From any thread: calls in flight and to come return `reason`, which is not OK, all
+  // connections are closed, and peers are told the reason. The first one counts.
   void Abort(absl::Status reason);
 
   // Any thread.
-  WireBytes wire() const;
+  LinkTotals totals(int peer) const;
+  WireBytes wire() const;  // Of all links.
 
-  // For messages: "left neighbour worker 2 (10.0.0.2:4711)".
-  const std::string& left() const { return left_; }
-  const std::string& right() const { return right_; }
+  // For messages: "worker 2 (10.0.0.2:4711)".
+  const std::string& name(int peer) const { return LinkTo(peer).name; }
+  const std::vector<int>& peers() const { return peers_; }
+
+  struct Peer {
+    int rank = 0;
+    std::string name;
+    WireBytes opening = {};  // Bytes that it took to connect.
+  };
 
  protected:
-  // `opening`: bytes that it took to connect.
-  Transport(std::string left, std::string right, WireBytes opening);
+  // What ended a wait, if anything that was waited for did.
+  struct Cause {
+    int peer = -1;
+    bool room = false;
+  };
+
+  Transport(int rank, std::span<const Peer> peers);
+
+  // The error of implementations whose connection to the peer has ended: with the reason
+  // that the peer gave, or with `cause`.
+  absl::Status LostError(int peer, const std::optional<Failure>& reason,
+                         absl::string_view cause) const;
 
  private:
+  struct Link {
+    std::string name;
+    std::atomic<int64_t> out{0};
+    std::atomic<int64_t> in{0};
+    std::atomic<int64_t> awaiting_bytes_ns{0};
+    std::atomic<int64_t> awaiting_room_ns{0};
+  };
+
   // As their public namesakes, without counting. Abort may run at the same time as any
   // of them, and they may then return what they like.
-  virtual absl::StatusOr<size_t> DoTrySend(std::span<const std::byte> bytes) = 0;
-  virtual absl::StatusOr<size_t> DoTryReceive(std::span<std::byte> buffer) = 0;
-  virtual absl::Status DoWait(SendInterest send, bool receive,
-                              absl::Duration timeout) = 0;
-  // Wakes a DoWait in flight, lets none block any more, and closes both connections.
-  // Called at most once.
-  virtual void DoAbort() = 0;
+  virtual absl::StatusOr<size_t> DoTrySend(int peer, std::span<const std::byte> first,
+                                           std::span<const std::byte> second) = 0;
+  virtual absl::StatusOr<size_t> DoTryReceive(int peer, std::span<std::byte> first,
+                                              std::span<std::byte> second) = 0;
+  virtual absl::StatusOr<Cause> DoWait(std::span<const Interest> interests,
+                                       absl::Duration timeout) = 0;
+  virtual void DoSayWaiting(bool waiting) = 0;
+  virtual bool DoSaysWaiting(int peer) = 0;
+  // Tells the peers the reason, wakes a DoWait in flight, lets none block any more, and
+  // closes all connections. Called at most once.
+  virtual void DoAbort(const Failure& reason) = 0;
+  virtual int64_t DoRetransmissions(int peer) const = 0;
 
   absl::Status AbortReason() const;
+  Link& LinkTo(int peer) const;
 
-  const std::string left_;
-  const std::string right_;
-  std::atomic<int64_t> wire_out_;
-  std::atomic<int64_t> wire_in_;
+  const int rank_;
+  std::vector<int> peers_;
+  std::vector<std::unique_ptr<Link>> links_;  // By rank; null where there is none.
 
   // True only after abort_reason_ has been set: spares the common case the lock.
   std::atomic<bool> aborted_{false};
@@ -94,8 +157,8 @@ class Transport {
   absl::Status abort_reason_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The errors of implementations; `neighbour` is left() or right().
-absl::Status NeighbourClosedError(const std::string& neighbour);
+// Whether a transport's error is a reason that some rank gave, passed on.
+bool IsRelayed(const absl::Status& status);
 
 }  // namespace psring
 

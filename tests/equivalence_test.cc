@@ -121,11 +121,11 @@ std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
 std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
                                 const Optimizer& optimizer = Momentum()) {
   const RealTime time;
-  auto transports = MakeRing(kind, workers);
+  auto collectives = MakeCollectives(kind, {.order = RingOrder(workers)});
   return Train(workers, [&](int rank) {
-    return std::make_unique<RingExchange>(
-        rank, workers, Buckets(), optimizer, ConstantsOf(optimizer),
-        std::move(transports[rank]), RingOptions(), &time);
+    return std::make_unique<RingExchange>(workers, Buckets(), optimizer,
+                                          ConstantsOf(optimizer),
+                                          std::move(collectives[rank]), &time);
   });
 }
 
@@ -150,8 +150,10 @@ class EquivalenceTest : public testing::TestWithParam<int> {};
 
 TEST_P(EquivalenceTest, RingIsTheSameOverEveryTransport) {
   const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
-  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kTcp), expected);
-  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kInProcessNarrow), expected);
+  for (const TransportKind kind : {TransportKind::kInProcessNarrow, TransportKind::kTcp,
+                                   TransportKind::kTcpLanes, TransportKind::kTcpSpin}) {
+    EXPECT_EQ(TrainRing(GetParam(), kind), expected) << TransportKindName(kind);
+  }
 }
 
 TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {

@@ -8,8 +8,8 @@
 #include "common/liveness.h"
 #include "common/status_macros.h"
 #include "ring/ring_exchange.h"
-#include "ring/ring_schedule.h"
 #include "ring/tcp_rendezvous.h"
+#include "ring/transport_collectives.h"
 #include "worker/grpc_parameter_channel.h"
 #include "worker/local_exchange.h"
 #include "worker/parameter_server_exchange.h"
@@ -45,32 +45,51 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                                                    time);
 }
 
+// Where the workers' listeners are, by rank.
+std::string ListenerKey(int rank) { return absl::StrCat("endpoint/worker ", rank); }
+
+absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(const Endpoint& endpoint,
+                                                        const RingMember& self,
+                                                        const std::vector<int>& peers,
+                                                        bool spin,
+                                                        CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(auto listener, PeerListener::Listen(endpoint.bind, /*port=*/0));
+  RETURN_IF_ERROR(
+      client.Put(ListenerKey(self.rank), HostPort(endpoint.advertise, listener->port())));
+  std::vector<PeerAddress> addresses;
+  for (const int peer : peers) {
+    PeerAddress& address = addresses.emplace_back(PeerAddress{.rank = peer});
+    if (peer < self.rank) continue;  // It comes by itself.
+    ASSIGN_OR_RETURN(address.listens_at, client.Get(ListenerKey(peer)));
+  }
+  return ConnectPeers(std::move(listener), self, addresses, spin,
+                      endpoint.rendezvous_timeout);
+}
+
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
                               const TimeSource* time, CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
-  const int ranks = spec.workers();
-  const uint64_t fingerprint = Fingerprint(spec);
+  const RingMode& settings = spec.arm().ring();
+  const CollectiveOptions options = {
+      .order = RingOrderOf(spec),
+      .algorithm = settings.algorithm(),
+      .stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience,
+      .job_fingerprint = Fingerprint(spec)};
   std::unique_ptr<Transport> transport;
-  if (ranks > 1) {
-    ASSIGN_OR_RETURN(auto listener, RingListener::Listen(endpoint.bind, /*port=*/0));
-    RETURN_IF_ERROR(client.Put(absl::StrCat("endpoint/worker ", rank),
-                               HostPort(endpoint.advertise, listener->port())));
-    ASSIGN_OR_RETURN(const std::string right,
-                     client.Get(absl::StrCat("endpoint/worker ", RightOf(rank, ranks))));
+  if (spec.workers() > 1) {
     RingMember self;
     self.job = spec.job();
     self.rank = rank;
-    self.ranks = ranks;
-    self.layout_fingerprint = fingerprint;
-    ASSIGN_OR_RETURN(transport, ConnectRing(std::move(listener), self, right,
-                                            endpoint.rendezvous_timeout));
+    self.ranks = spec.workers();
+    self.layout_fingerprint = options.job_fingerprint;
+    self.lanes = static_cast<int>(settings.connections());
+    ASSIGN_OR_RETURN(transport, ConnectRanks(endpoint, self, LinkedRanks(options, rank),
+                                             settings.spin(), client));
   }
-  RingOptions options;
-  options.job_fingerprint = fingerprint;
-  options.stall_timeout = SettingsOf(spec.experiment().liveness()).stall + kPatience;
   return std::make_unique<RingExchange>(
-      rank, ranks, plan.buckets, spec.experiment().training().optimizer(),
-      StepConstantsOf(client), std::move(transport), options, time);
+      spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
+      StepConstantsOf(client),
+      std::make_unique<TransportCollectives>(rank, std::move(transport), options), time);
 }
 
 }  // namespace
