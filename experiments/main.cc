@@ -12,6 +12,7 @@
 #include "experiments/bench/bench.h"
 #include "experiments/compare.h"
 #include "experiments/environment.h"
+#include "experiments/explain/explain.h"
 #include "glog/logging.h"
 #include "grpc/support/log.h"
 
@@ -101,6 +102,7 @@ int Main(int argc, char** argv) {
   CLI::App* env = app.add_subcommand("env", "Shows what was found on this machine");
   std::function<absl::Status()> chosen;  // Set by the command that was given.
   AddBenchCommand(&app, CommandLine(argc, argv), &chosen);
+  AddExplainCommand(&app, &chosen);
   app.add_subcommand("test", "Builds and runs all tests (done by the psring script)");
 
   try {

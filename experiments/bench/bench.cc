@@ -216,8 +216,13 @@ void AddBenchCommand(CLI::App* app, std::string command,
       "A size in a round is timed for so long, if -n takes less; needs a warm-up")
       ->check(CLI::NonNegativeNumber);
   add("--ranks", options->ranks, "Processes");
-  add("--transport", options->transports, "tcp")->delimiter(',');
-  add("--algorithm", options->algorithms, "ring")->delimiter(',');
+  add("--transport", options->transports, "tcp, shared_memory")->delimiter(',');
+  add("--algorithm", options->algorithms,
+      "ring, halving_doubling, tree, gather_broadcast; shared memory has one of its own")
+      ->delimiter(',');
+  add("--connections", options->connections, "Parallel connections between two ranks");
+  all_reduce->add_flag("--spin", options->spin,
+                       "psring's ranks wait without sleeping, a processor each");
   add("--against", options->against, "Other libraries: gloo, openmpi")->delimiter(',');
   add("--json", options->json_path, "Also writes the rows to this file");
   add("--csv", options->csv_path, "Also writes the rows to this file");

@@ -16,8 +16,9 @@
 namespace psring {
 namespace {
 
-constexpr absl::string_view kTransports[] = {"tcp"};
-constexpr absl::string_view kAlgorithms[] = {"ring"};
+constexpr absl::string_view kTransports[] = {"tcp", "shared_memory"};
+constexpr absl::string_view kAlgorithms[] = {"ring", "halving_doubling", "tree",
+                                             "gather_broadcast"};
 constexpr absl::string_view kPeers[] = {"gloo", "openmpi"};
 
 using Values = std::vector<std::string>;
@@ -53,12 +54,16 @@ class Planner {
   absl::StatusOr<std::vector<ContestantPlan>> Plan() {
     RETURN_IF_ERROR(Check());
     for (const std::string& transport : options_.transports) {
+      if (transport == "shared_memory") {  // Has a way of its own, with a ring's bits.
+        AddPsring("ring", transport);
+        continue;
+      }
       for (const std::string& algorithm : options_.algorithms) {
-        AddPsring({"psring", algorithm, transport});
+        AddPsring(algorithm, transport);
       }
     }
     if (Has(options_.transports, "tcp")) {
-      AddRanks(Add({"raw", "ring", "tcp"}), programs_.rank, {"--raw"});
+      AddRanks(Add({"raw", "ring", "tcp"}), programs_.rank, {"--transport", "raw"});
     }
     if (Has(options_.against, "gloo")) RETURN_IF_ERROR(AddGloo());
     if (Has(options_.against, "openmpi")) RETURN_IF_ERROR(AddOpenMpi());
@@ -73,6 +78,10 @@ class Planner {
     if (options_.ranks < 2 || options_.ranks > kMaxBenchRanks) {
       return absl::InvalidArgumentError(
           absl::StrCat("--ranks ", options_.ranks, ": 2 to ", kMaxBenchRanks));
+    }
+    if (options_.connections < 1 || options_.connections > 64) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--connections ", options_.connections, ": 1 to 64"));
     }
     return absl::OkStatus();
   }
@@ -109,8 +118,13 @@ class Planner {
     }
   }
 
-  void AddPsring(Contestant contestant) {
-    AddRanks(Add(std::move(contestant)), programs_.rank, {});
+  void AddPsring(const std::string& algorithm, const std::string& transport) {
+    Values more = {"--transport",   transport,
+                   "--algorithm",   algorithm,
+                   "--connections", absl::StrCat(options_.connections),
+                   "--most-count",  absl::StrCat(most_bytes_ / int64_t{sizeof(float)})};
+    if (options_.spin) more.push_back("--spin");
+    AddRanks(Add({"psring", algorithm, transport}), programs_.rank, more);
   }
 
   absl::Status AddGloo() {

@@ -1,11 +1,11 @@
 // One rank of psring's own contestants in a benchmark; psring starts it.
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "common/errors.h"
+#include "common/status_macros.h"
 #include "experiments/bench/psring_rank.h"
 #include "experiments/bench/rank.h"
 #include "experiments/bench/raw_rank.h"
@@ -14,23 +14,36 @@
 namespace psring {
 namespace {
 
+absl::Status Serve(const std::string& control, const PsringRankOptions& options) {
+  std::unique_ptr<BenchRank> subject;
+  if (options.transport == "raw") {
+    subject = MakeRawRank(options.rank, options.ranks);
+  } else {
+    ASSIGN_OR_RETURN(subject, MakePsringRank(options));
+  }
+  return ServeBench(control, options.rank, options.ranks, *subject);
+}
+
 int Main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
 
   CLI::App app("One rank of psring's contestants in a benchmark; started by psring.");
   std::string control;
-  bool raw = false;
   PsringRankOptions options;
   app.add_option("--control", control)->required();
   app.add_option("--rank", options.rank)->required();
   app.add_option("--ranks", options.ranks)->required();
-  app.add_flag("--raw", raw);
+  app.add_option("--transport", options.transport, "Or raw: no transport of psring's")
+      ->required();
+  app.add_option("--algorithm", options.algorithm);
+  app.add_option("--connections", options.connections);
+  app.add_flag("--spin", options.spin);
+  app.add_option("--most-count", options.most_count);
   CLI11_PARSE(app, argc, argv);
+  options.job = control;
 
-  const std::unique_ptr<BenchRank> subject =
-      raw ? MakeRawRank(options.rank, options.ranks) : MakePsringRank(options);
-  const absl::Status status = ServeBench(control, options.rank, options.ranks, *subject);
+  const absl::Status status = Serve(control, options);
   if (!status.ok()) std::cerr << "bench_rank: " << status.message() << std::endl;
   return static_cast<int>(ExitCodeOf(status));
 }

@@ -85,10 +85,8 @@ class RecordingTransport final : public Transport {
     RETURN_IF_ERROR(transport_->Wait(interests, timeout));
     return Cause{};
   }
-  void DoSayWaiting(uint64_t operation) override { transport_->SayWaiting(operation); }
-  std::optional<uint64_t> DoWaitingIn(int peer) override {
-    return transport_->WaitingIn(peer);
-  }
+  void DoSayWaiting(bool waiting) override { transport_->SayWaiting(waiting); }
+  bool DoSaysWaiting(int peer) override { return transport_->SaysWaiting(peer); }
   void DoAbort(const Failure& reason) override { transport_->Abort(FromFailure(reason)); }
   int64_t DoRetransmissions(int peer) const override {
     return transport_->totals(peer).retransmissions;
