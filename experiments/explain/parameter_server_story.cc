@@ -172,9 +172,8 @@ absl::StatusOr<Story> TellParameterServer(int workers, int64_t count) {
   RETURN_IF_ERROR(Check(observed, workers, count));
 
   Story story;
-  story.title = absl::StrCat("One synchronous step of ", workers,
-                             " workers with one parameter server, ", count,
-                             " parameters, over gRPC on this machine");
+  story.title = absl::StrCat("A synchronous step with one parameter server, ", workers,
+                             " workers, ", count, " elements, over gRPC on this machine");
   story.introduction = {
       "Every worker starts with a gradient. The digit tells the element, its place the "
       "worker, so that 660 is what workers 1 and 2 add up to for an element with digit "

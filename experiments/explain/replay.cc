@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
+#include "glog/logging.h"
 
 // A *pair* is a move that sends and the move of another rank that receives it: the k-th
 // that one rank sends to another belongs to the k-th that the other receives from it.
@@ -92,7 +93,9 @@ class Replayer {
         const Move& move = operation_.moves[rank][i];
         if (move.kind != MoveKind::kSend) continue;
         const int receive = next_receive(move.peer, rank, after[move.peer]);
+        CHECK_LT(receive, operation_.moves[move.peer].size());
         after[move.peer] = receive + 1;
+        if (move.range.count == 0) continue;  // Parts of less elements than ranks.
         pairs_.push_back({.send = {rank, i}, .receive = {move.peer, receive}});
       }
     }
@@ -166,7 +169,7 @@ class Replayer {
       own[i] = adds ? own[i] + transfer->sent[i] : transfer->sent[i];
     }
     transfer->then.assign(own, own + transfer->range.count);
-    return adds && transfer->range.count > 0;
+    return adds;
   }
 
   float Sum(int64_t element) const {

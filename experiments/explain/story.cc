@@ -20,18 +20,22 @@ struct Bytes {
   int64_t in = 0;
 };
 
-// Words in lines of at most kColumns, each after `indent`.
-std::string Wrapped(absl::string_view text, absl::string_view indent) {
-  std::string wrapped;
+// Pieces in lines of at most kColumns, each line after `indent`.
+std::string Lines(const std::vector<std::string>& pieces, absl::string_view indent) {
+  std::string lines;
   std::string line(indent);
-  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-    if (line.size() > indent.size() && line.size() + 1 + word.size() > kColumns) {
-      absl::StrAppend(&wrapped, line, "\n");
+  for (const std::string& piece : pieces) {
+    if (line.size() > indent.size() && line.size() + 1 + piece.size() > kColumns) {
+      absl::StrAppend(&lines, line, "\n");
       line = std::string(indent);
     }
-    absl::StrAppend(&line, line.size() > indent.size() ? " " : "", word);
+    absl::StrAppend(&line, line.size() > indent.size() ? " " : "", piece);
   }
-  return absl::StrCat(wrapped, line, "\n");
+  return absl::StrCat(lines, line, "\n");
+}
+
+std::string Wrapped(absl::string_view text, absl::string_view indent) {
+  return Lines(absl::StrSplit(text, ' '), indent);
 }
 
 std::string Number(float value) { return absl::StrFormat("%.7g", value); }
@@ -65,13 +69,18 @@ std::string Chunk(Range range, int64_t count, int workers) {
 }
 
 std::string Inputs(const Story& story) {
+  // Of many elements the first; numbers have as many digits as there are ranks.
+  const int64_t shown = std::min<int64_t>(story.count, story.workers <= 5 ? 12 : 8);
+  std::vector<std::string> header = {"element"};
+  for (int64_t i = 0; i < shown; ++i) header.push_back(absl::StrCat(i));
+  if (shown < story.count) header.push_back("..");
   std::vector<std::vector<std::string>> rows;
   for (int rank = 0; rank < story.workers; ++rank) {
-    std::vector<float> values(story.count);
-    for (int64_t i = 0; i < story.count; ++i) values[i] = StoryInput(rank, i);
-    rows.push_back({story.endpoints[rank], Values(values, rank < 4 ? 12 : 6)});
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(story.endpoints[rank]);
+    for (int64_t i = 0; i < shown; ++i) row.push_back(Number(StoryInput(rank, i)));
   }
-  return FormatTable({"", ""}, rows).substr(1);  // Without the empty header.
+  return FormatTable(header, rows);
 }
 
 std::string Step(const Story& story, const StoryStep& step, size_t number) {
@@ -89,13 +98,12 @@ std::string Step(const Story& story, const StoryStep& step, size_t number) {
 }
 
 std::string BytesSoFar(const Story& story, const std::vector<Bytes>& bytes) {
-  std::vector<std::string> texts;
+  std::vector<std::string> pieces = {"bytes so far, out/in:"};
   for (size_t i = 0; i < bytes.size(); ++i) {
-    texts.push_back(
-        absl::StrCat(story.endpoints[i], ": ", bytes[i].out, "/", bytes[i].in));
+    pieces.push_back(absl::StrCat(story.endpoints[i], ": ", bytes[i].out, "/",
+                                  bytes[i].in, i + 1 < bytes.size() ? "," : ""));
   }
-  return Wrapped(absl::StrCat("bytes so far, out/in: ", absl::StrJoin(texts, ", ")),
-                 "  ");
+  return Lines(pieces, "  ");
 }
 
 // Measured as everywhere in psring: the larger direction of the busiest endpoint, divided
@@ -129,7 +137,7 @@ float StoryInput(int rank, int64_t element) {
 }
 
 std::string Tell(const Story& story) {
-  std::string text = absl::StrCat(story.title, "\n\n");
+  std::string text = absl::StrCat(Wrapped(story.title, ""), "\n");
   for (const std::string& paragraph : story.introduction) {
     absl::StrAppend(&text, Wrapped(paragraph, ""));
   }

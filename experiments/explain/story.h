@@ -23,7 +23,8 @@ struct Transfer {
   int to = 0;
   Range range;
   std::vector<float> sent = {};
-  std::vector<float> then = {};  // What the receiver has there after it; empty: nothing yet.
+  std::vector<float> then =
+      {};  // What the receiver has there after it; empty: nothing yet.
 };
 
 struct StoryStep {
