@@ -61,9 +61,10 @@ absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
         absl::StrCat("uses ", handshake.lanes, " connections to a peer, and this rank ",
                      self.lanes, ": ", both));
   }
-  if (handshake.connection < kControlConnection || handshake.connection >= self.lanes) {
+  if (handshake.connection < kControlConnection ||
+      handshake.connection >= ConnectionsEnd(self.lanes)) {
     return absl::NotFoundError(absl::StrCat("connection ", handshake.connection, " of ",
-                                            self.lanes, ": ", both));
+                                            self.lanes, " each way: ", both));
   }
   if (handshake.layout_fingerprint != self.layout_fingerprint) {
     return absl::FailedPreconditionError(

@@ -18,11 +18,14 @@ struct RingMember {
   int ranks = 0;
   // Of everything that decides where bytes go; see common/job_plan.h.
   uint64_t layout_fingerprint = 0;
-  int lanes = 1;  // Connections for payload between two ranks.
+  int lanes = 1;  // Connections for payload between two ranks, each way.
 };
 
-// Which of the connections between two ranks: a lane, or this.
+// The connections between two ranks: one for control; and lanes, which carry payload one
+// way each, from the caller those with even numbers and from the listener the odd ones.
 inline constexpr int kControlConnection = -1;
+constexpr int ConnectionsEnd(int lanes) { return 2 * lanes; }
+constexpr bool IsFromCaller(int connection) { return connection % 2 == 0; }
 
 enum class HandshakeVerdict : uint32_t { kAsking = 0, kWelcome = 1, kRefused = 2 };
 
@@ -37,7 +40,7 @@ struct Handshake {
   int32_t ranks;
   int32_t sender;
   int32_t receiver;
-  int32_t connection;  // Lanes from 0 on; or kControlConnection.
+  int32_t connection;
   int32_t lanes;
   char job[76];  // Truncated, padded with zeros: for messages only.
 };

@@ -92,8 +92,10 @@ TEST(TcpHandshakeTest, TheNeighbourWithOtherSettingsIsAMisfit) {
 }
 
 TEST(TcpHandshakeTest, AConnectionThatIsNotThereIsAStranger) {
-  EXPECT_OK(Judge(kCaller, 2, kControlConnection));
-  for (const int connection : {-2, 1, 1 << 30}) {
+  for (const int connection : {kControlConnection, 0, 1}) {
+    EXPECT_OK(Judge(kCaller, 2, connection));
+  }
+  for (const int connection : {-2, 2, 1 << 30}) {
     EXPECT_THAT(Judge(kCaller, 2, connection),
                 StatusIs(absl::StatusCode::kNotFound, HasSubstr("of 1")));
   }

@@ -75,7 +75,8 @@ class Rendezvous {
       ASSIGN_OR_RETURN(addresses, ResolveTcp(peer.listens_at));
       absl::StrAppend(&name, " (", peer.listens_at, ")");
     }
-    for (int connection = kControlConnection; connection < self_.lanes; ++connection) {
+    for (int connection = kControlConnection; connection < ConnectionsEnd(self_.lanes);
+         ++connection) {
       sides_.push_back({.peer = peer.rank,
                         .connection = connection,
                         .name = name,
@@ -121,14 +122,17 @@ class Rendezvous {
                                ? side.name
                                : absl::StrCat(side.name, " (", side.talk.address, ")");
         // One handshake each way on every connection.
-        const int64_t opening = int64_t{sizeof(Handshake)} * (self_.lanes + 1);
+        const int64_t opening = int64_t{sizeof(Handshake)} *
+                                (ConnectionsEnd(self_.lanes) - kControlConnection);
         links.push_back({.peer = {.rank = side.peer,
                                   .name = std::move(name),
                                   .opening = {.out = opening, .in = opening}},
                          .control = std::move(side.talk.socket),
-                         .lanes = {}});
+                         .out = {},
+                         .in = {}});
       } else {
-        links.back().lanes.push_back(std::move(side.talk.socket));
+        const bool out = IsFromCaller(side.connection) == side.calls();
+        (out ? links.back().out : links.back().in).push_back(std::move(side.talk.socket));
       }
     }
     return links;

@@ -45,9 +45,10 @@ struct PeerAddress {
   std::string listens_at = {};
 };
 
-// Connects this rank with each of `peers`, all at once: self.lanes connections and one
-// for control. Blocks until all of them stand. Connections by strangers are refused,
-// logged, and do no harm. With `spin`, waits of the transport poll without sleeping.
+// Connects this rank with each of `peers`, all at once: self.lanes connections each way
+// and one for control. Blocks until all of them stand. Connections by strangers are
+// refused, logged, and do no harm. With `spin`, waits of the transport poll without
+// sleeping.
 //   kDeadlineExceeded: `timeout` passed first; the message says which peers did not
 //     come, and what came instead.
 //   kFailedPrecondition: a peer belongs to another job, or differs in the number of

@@ -38,15 +38,33 @@ Turn TurnAt(uint64_t position, size_t lanes) {
           .limit = kBlockBytes - position % kBlockBytes};
 }
 
-// Both pieces, cut off after `limit` bytes.
-std::array<iovec, 2> Vectors(std::span<const std::byte> first,
-                             std::span<const std::byte> second, size_t limit) {
-  const size_t from_first = std::min(first.size(), limit);
-  // The system's type is for both directions and knows no const.
-  return {{{const_cast<std::byte*>(first.data()), from_first},
-           {const_cast<std::byte*>(second.data()),
-            std::min(second.size(), limit - from_first)}}};
-}
+// Both pieces, cut off after `limit` bytes. Most often only one has bytes.
+struct Pieces {
+  Pieces(std::span<const std::byte> first, std::span<const std::byte> second,
+         size_t limit) {
+    const size_t from_first = std::min(first.size(), limit);
+    // The system's type is for both directions and knows no const.
+    vectors = {{{const_cast<std::byte*>(first.data()), from_first},
+                {const_cast<std::byte*>(second.data()),
+                 std::min(second.size(), limit - from_first)}}};
+    message.msg_iov = vectors.data() + (from_first == 0 ? 1 : 0);
+    message.msg_iovlen = from_first == 0 || vectors[1].iov_len == 0 ? 1 : 2;
+  }
+  Pieces(const Pieces&) = delete;
+
+  ssize_t SendTo(int socket) const {
+    if (message.msg_iovlen == 2) return sendmsg(socket, &message, MSG_NOSIGNAL);
+    return send(socket, message.msg_iov->iov_base, message.msg_iov->iov_len,
+                MSG_NOSIGNAL);
+  }
+  ssize_t ReceiveFrom(int socket) {
+    if (message.msg_iovlen == 2) return recvmsg(socket, &message, 0);
+    return recv(socket, message.msg_iov->iov_base, message.msg_iov->iov_len, 0);
+  }
+
+  std::array<iovec, 2> vectors;
+  msghdr message = {};
+};
 
 // Messages are far smaller than the buffer of an idle connection. A peer that has gone
 // need not be told anything.
@@ -74,13 +92,14 @@ TcpTransport::TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLin
                            FileDescriptor abort, bool spin)
     : Transport(rank, peers), abort_(std::move(abort)), spin_(spin) {
   for (TcpLink& link : links) {
-    CHECK(!link.lanes.empty());
+    CHECK(!link.out.empty() && link.in.size() == link.out.size());
     const auto peer = static_cast<size_t>(link.peer.rank);
     index_.resize(std::max(index_.size(), peer + 1));
     index_[peer] = connections_.size();
     connections_.push_back({.peer = link.peer.rank,
                             .control = std::move(link.control),
-                            .lanes = std::move(link.lanes),
+                            .out = std::move(link.out),
+                            .in = std::move(link.in),
                             .said = {}});
   }
   polled_.reserve(1 + 2 * connections_.size());
@@ -89,12 +108,8 @@ TcpTransport::TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLin
 absl::StatusOr<size_t> TcpTransport::DoTrySend(int peer, std::span<const std::byte> first,
                                                std::span<const std::byte> second) {
   Connections& to = To(peer);
-  const Turn turn = TurnAt(to.sent, to.lanes.size());
-  std::array<iovec, 2> pieces = Vectors(first, second, turn.limit);
-  msghdr message = {};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = pieces.size();
-  const ssize_t sent = sendmsg(to.lanes[turn.lane].get(), &message, MSG_NOSIGNAL);
+  const Turn turn = TurnAt(to.sent, to.out.size());
+  const ssize_t sent = Pieces(first, second, turn.limit).SendTo(to.out[turn.lane].get());
   if (sent >= 0) {
     to.sent += static_cast<uint64_t>(sent);
     return static_cast<size_t>(sent);
@@ -106,12 +121,9 @@ absl::StatusOr<size_t> TcpTransport::DoTrySend(int peer, std::span<const std::by
 absl::StatusOr<size_t> TcpTransport::DoTryReceive(int peer, std::span<std::byte> first,
                                                   std::span<std::byte> second) {
   Connections& from = To(peer);
-  const Turn turn = TurnAt(from.received, from.lanes.size());
-  std::array<iovec, 2> pieces = Vectors(first, second, turn.limit);
-  msghdr message = {};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = pieces.size();
-  const ssize_t received = recvmsg(from.lanes[turn.lane].get(), &message, 0);
+  const Turn turn = TurnAt(from.received, from.in.size());
+  const ssize_t received =
+      Pieces(first, second, turn.limit).ReceiveFrom(from.in[turn.lane].get());
   if (received > 0) {
     from.received += static_cast<uint64_t>(received);
     return static_cast<size_t>(received);
@@ -125,19 +137,19 @@ absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> 
                                                       absl::Duration timeout) {
   constexpr short kGone = POLLRDHUP | POLLHUP | POLLERR;
   polled_.assign(1, {.fd = abort_.get(), .events = POLLIN, .revents = 0});
-  // Two entries for each interest, with equal descriptors where both directions stand at
-  // the same lane. poll() ignores negative descriptors, and reports hang-ups of all
-  // others.
+  // Two entries for each interest. poll() ignores negative descriptors, and reports
+  // hang-ups of all others.
   for (const Interest& interest : interests) {
     const Connections& peer = To(interest.peer);
-    const Turn in = TurnAt(peer.received, peer.lanes.size());
-    const Turn out = TurnAt(peer.sent, peer.lanes.size());
-    polled_.push_back({.fd = interest.receive ? peer.lanes[in.lane].get() : -1,
+    const Turn in = TurnAt(peer.received, peer.in.size());
+    const Turn out = TurnAt(peer.sent, peer.out.size());
+    polled_.push_back({.fd = interest.receive ? peer.in[in.lane].get() : -1,
                        .events = POLLIN,
                        .revents = 0});
-    // Who still needs our bytes has not ended its own stream, unless it has left.
+    // Nothing ever comes back where we send, so a half-close means that the peer has
+    // left.
     polled_.push_back(
-        {.fd = interest.send == SendInterest::kNone ? -1 : peer.lanes[out.lane].get(),
+        {.fd = interest.send == SendInterest::kNone ? -1 : peer.out[out.lane].get(),
          .events = static_cast<short>(
              POLLRDHUP | (interest.send == SendInterest::kNow ? POLLOUT : 0)),
          .revents = 0});
@@ -218,13 +230,14 @@ void TcpTransport::DoAbort(const Failure& reason) {
     SendControl(peer.control, message);
     // Fails only where the peer has broken the connection already.
     shutdown(peer.control.get(), SHUT_WR);
-    for (const FileDescriptor& lane : peer.lanes) shutdown(lane.get(), SHUT_RDWR);
+    for (const FileDescriptor& lane : peer.out) shutdown(lane.get(), SHUT_RDWR);
+    for (const FileDescriptor& lane : peer.in) shutdown(lane.get(), SHUT_RDWR);
   }
 }
 
 int64_t TcpTransport::DoRetransmissions(int peer) const {
   int64_t sum = 0;
-  for (const FileDescriptor& lane : To(peer).lanes) {
+  for (const FileDescriptor& lane : To(peer).out) {
     tcp_info info = {};
     socklen_t length = sizeof(info);
     if (getsockopt(lane.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {

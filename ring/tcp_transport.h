@@ -15,14 +15,16 @@
 
 namespace psring {
 
-// The connections to one peer, all non-blocking. Both streams of the link use all lanes,
-// in turn and a block at a time, so that the bytes come out as they went in however many
-// there are. What ranks say beside their payload has a connection of its own, where
-// nothing is in its way.
+// The connections to one peer, all non-blocking. Each stream of the link has lanes of its
+// own: on a shared one, sending and receiving would wait for each other inside the
+// kernel. A stream uses its lanes in turn and a block at a time, so that the bytes come
+// out as they went in however many there are. What ranks say beside their payload has a
+// connection of its own, where nothing is in its way.
 struct TcpLink {
   Transport::Peer peer;
   FileDescriptor control;
-  std::vector<FileDescriptor> lanes;  // At least one.
+  std::vector<FileDescriptor> out;  // At least one.
+  std::vector<FileDescriptor> in;   // As many.
 };
 
 class TcpTransport final : public Transport {
@@ -37,7 +39,8 @@ class TcpTransport final : public Transport {
   struct Connections {
     int peer = 0;
     FileDescriptor control;
-    std::vector<FileDescriptor> lanes;
+    std::vector<FileDescriptor> out;
+    std::vector<FileDescriptor> in;
     uint64_t sent = 0;
     uint64_t received = 0;
     ControlReader said;
