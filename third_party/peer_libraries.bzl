@@ -43,8 +43,17 @@ peer_libraries = repository_rule(
     local = True,
 )
 
+def _missing_program_impl(ctx):
+    program = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.write(program, "")
+    return [DefaultInfo(files = depset([program]))]
+
+_missing_program = rule(implementation = _missing_program_impl)
+
 def peer_program(name, found, srcs, deps, visibility = None):
-    """A program that is built where its library was found; an empty target elsewhere.
+    """A program that is built where its library was found; an empty file elsewhere.
+
+    The file takes the place of a program that was built when the library was there.
 
     Args:
       name: of the program.
@@ -56,4 +65,4 @@ def peer_program(name, found, srcs, deps, visibility = None):
     if found:
         native.cc_binary(name = name, srcs = srcs, visibility = visibility, deps = deps)
     else:
-        native.filegroup(name = name, visibility = visibility)
+        _missing_program(name = name, visibility = visibility)

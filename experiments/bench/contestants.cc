@@ -1,9 +1,9 @@
 #include "experiments/bench/contestants.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -170,7 +170,9 @@ class Planner {
 
   static absl::Status CheckBuilt(const char* peer, const std::string& program,
                                  const char* packages) {
-    if (access(program.c_str(), X_OK) == 0) return absl::OkStatus();
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(program, error);
+    if (!error && bytes > 0) return absl::OkStatus();
     return WithExitCode(
         absl::FailedPreconditionError(absl::StrCat(
             "--against ", peer, ": psring was built without it; install ", packages,

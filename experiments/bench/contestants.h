@@ -15,7 +15,8 @@ namespace psring {
 
 struct BenchPrograms {
   std::string rank;  // Of psring's own contestants, and the raw one.
-  std::string gloo;  // Of the peers; not there where the build had no library.
+  // Of the peers; an empty file, or none, where the build did not find the library.
+  std::string gloo;
   std::string open_mpi;
   std::string mpirun = "/usr/bin/mpirun";
 };
