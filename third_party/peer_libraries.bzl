@@ -46,7 +46,10 @@ peer_libraries = repository_rule(
 def _missing_program_impl(ctx):
     program = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(program, "")
-    return [DefaultInfo(files = depset([program]))]
+    return [DefaultInfo(
+        files = depset([program]),
+        runfiles = ctx.runfiles(files = [program]),
+    )]
 
 _missing_program = rule(implementation = _missing_program_impl)
 
