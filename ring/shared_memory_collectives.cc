@@ -70,6 +70,7 @@ SharedMemoryCollectives::SharedMemoryCollectives(
       position_(order_.PositionOf(rank_)),
       meeting_(segment_, options.stall_timeout, options.wait) {
   CHECK_EQ(order_.ranks(), ranks_);
+  CHECK_EQ(order_.RankAt(0), 0);
 }
 
 absl::Status SharedMemoryCollectives::AllReduce(OperationTag tag, DeviceSpan values) {

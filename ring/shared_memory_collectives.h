@@ -23,8 +23,8 @@
 namespace psring {
 
 struct SharedMemoryOptions {
-  // Of the segment's ranks, and the same on all of them. Decides whose chunk is whose and
-  // in which order sums are made.
+  // Of the segment's ranks, the same on all of them, with rank 0 first. Decides whose
+  // chunk is whose and in which order sums are made.
   RingOrder order;
   // How long a rank waits for another at one point of an operation before it gives it up.
   // Longer than the slowest rank may lag behind the fastest.

@@ -31,8 +31,7 @@ enum class SharedMemoryWait {
 // One thread runs operations: Begin, then Meet any number of times. Any thread calls
 // Abort and Awaited. Errors are final, and the caller passes them to Abort, so that they
 // reach the others word by word:
-//   kUnavailable: the ranks that the message names were lost, have left, or did not
-//   arrive
+//   kUnavailable: those whom the message names were lost, have left, or did not arrive
 //     within the stall timeout.
 //   kFailedPrecondition: a rank is at another operation; the message shows both.
 //   the reason given to Abort.
@@ -69,7 +68,7 @@ class SharedMemoryMeeting {
   bool HasArrived(int rank, uint32_t phase) const;
   absl::Status AwaitOthers(uint32_t phase);
   // Watch until `rank` has arrived (true), or for a while.
-  bool Watch(int rank, uint32_t phase) const;
+  bool Watch(int rank, uint32_t phase);
   bool WatchUntil(int rank, uint32_t phase, Clock::time_point end) const;
   absl::Status AwaitPatiently(uint32_t phase);
   // OK: nothing is known that keeps the others from arriving.
@@ -83,6 +82,8 @@ class SharedMemoryMeeting {
   const SharedMemoryWait wait_;
   // Whether every rank can have a processor: if not, watching keeps others from arriving.
   const bool crowded_;
+
+  int sleeps_to_come_ = 0;  // Before it is worth while to yield again.
 
   // The thread that runs operations writes them, Awaited reads them.
   std::atomic<uint32_t> phase_{0};  // Points arrived at.
