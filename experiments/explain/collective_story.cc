@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -30,23 +31,20 @@ struct Subject {
   ReplayTitles titles;
 };
 
-const std::vector<Subject>& Subjects() {
-  static const auto* const subjects = new std::vector<Subject>{
-      {"ring",
-       RingMode::RING,
-       {"reduce-scatter, who receives adds its own term",
-        "all-gather, the finished chunks go round"}},
-      {"halving_doubling",
-       RingMode::HALVING_DOUBLING,
-       {"partners exchange and add", "results go back"}},
-      {"tree",
-       RingMode::TREE,
-       {"up the tree, who receives adds", "down the tree, results come back"}},
-      {"gather_broadcast",
-       RingMode::GATHER_BROADCAST,
-       {"gather, rank 0 adds what it receives", "broadcast, rank 0 sends the sums"}}};
-  return *subjects;
-}
+constexpr Subject kSubjects[] = {
+    {"ring",
+     RingMode::RING,
+     {"reduce-scatter, who receives adds its own term",
+      "all-gather, the finished chunks go round"}},
+    {"halving_doubling",
+     RingMode::HALVING_DOUBLING,
+     {"partners exchange and add", "results go back"}},
+    {"tree",
+     RingMode::TREE,
+     {"up the tree, who receives adds", "down the tree, results come back"}},
+    {"gather_broadcast",
+     RingMode::GATHER_BROADCAST,
+     {"gather, rank 0 adds what it receives", "broadcast, rank 0 sends the sums"}}};
 
 // A transport that writes down what its rank sends. Used, like any, by one thread.
 class RecordingTransport final : public Transport {
@@ -191,15 +189,15 @@ class Run {
 
 std::vector<std::string> AllReduceSubjects() {
   std::vector<std::string> names;
-  for (const Subject& subject : Subjects()) names.push_back(subject.name);
+  for (const Subject& subject : kSubjects) names.push_back(subject.name);
   return names;
 }
 
 absl::StatusOr<Story> TellAllReduce(absl::string_view subject, int ranks, int64_t count) {
-  const auto found =
-      std::find_if(Subjects().begin(), Subjects().end(),
+  const auto* const found =
+      std::find_if(std::begin(kSubjects), std::end(kSubjects),
                    [&](const Subject& candidate) { return subject == candidate.name; });
-  CHECK(found != Subjects().end()) << subject;
+  CHECK(found != std::end(kSubjects)) << subject;
   ASSIGN_OR_RETURN(const ObservedOperation observed,
                    Run(found->algorithm, ranks, count).Observe());
   Story story;

@@ -1,6 +1,7 @@
 #include "experiments/explain/replay.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -3,7 +3,6 @@
 #define PSRING_EXPERIMENTS_EXPLAIN_REPLAY_H_
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,8 +22,8 @@ struct ObservedOperation {
 };
 
 struct ReplayTitles {
-  std::string adding;     // Of the steps up to the last one in which something is added.
-  std::string spreading;  // Of those after it.
+  const char* adding;     // Of the steps up to the last one in which something is added.
+  const char* spreading;  // Of those after it.
 };
 
 // Cuts the operation into steps: in each, everything moves that no longer depends on

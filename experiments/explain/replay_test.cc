@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const ReplayTitles kTitles = {.adding = "adding", .spreading = "spreading"};
+constexpr ReplayTitles kTitles = {.adding = "adding", .spreading = "spreading"};
 
 // Two ranks, two elements: rank 1 sends all to rank 0, which adds and sends the sums.
 ObservedOperation GatherAndBroadcast() {
