@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace psring {
@@ -16,6 +17,16 @@ void AddBytesInPlace(std::span<float> sum, std::span<const std::byte> addend);
 
 // values[i] *= factor.
 void ScaleInPlace(std::span<float> values, float factor);
+
+// gradient[i] += lambda * gradient[i]^2 * (now[i] - read[i]): what the gradient would
+// about be at `now`, where it was computed at `read`.
+//
+// Source: Zheng et al., 2017 (delay-compensated asynchronous SGD, its diagonal form).
+void CompensateDelay(std::span<float> gradient, float lambda, std::span<const float> now,
+                     std::span<const float> read);
+
+// The index of the first value that is infinite or not a number, if there is one.
+std::optional<int64_t> FirstNonFinite(std::span<const float> values);
 
 // 1/N as every mode multiplies a sum of N contributions with it.
 inline float MeanFactor(int64_t contributions) {

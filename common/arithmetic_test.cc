@@ -3,6 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/digest.h"
@@ -39,6 +43,38 @@ TEST(ArithmeticTest, EveryLengthAndAlignmentGivesTheBitsOfThePlainLoop) {
       }
     }
   }
+}
+
+TEST(FirstNonFiniteTest, FindsEachKindAtEveryPlaceAndNothingElse) {
+  constexpr int kCount = 9000;  // Some blocks, and a part of one.
+  std::vector<float> values = Values(kCount, 5);
+  values[1] = std::numeric_limits<float>::max();
+  values[2] = std::numeric_limits<float>::lowest();
+  values[3] = std::numeric_limits<float>::denorm_min();
+  values[4] = -0.0f;
+  EXPECT_EQ(FirstNonFinite(values), std::nullopt);
+  EXPECT_EQ(FirstNonFinite({}), std::nullopt);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float bad : {infinity, -infinity, nan, -nan}) {
+    for (const int at : {0, 1, 15, 16, 17, 4095, 4096, 8191, 8192, kCount - 1}) {
+      const float before = std::exchange(values[at], bad);
+      EXPECT_EQ(FirstNonFinite(values), at);
+      EXPECT_EQ(FirstNonFinite(std::span(values).subspan(at)), 0);
+      EXPECT_EQ(FirstNonFinite(std::span(values).first(at)), std::nullopt);
+      values[at] = before;
+    }
+  }
+  values[4100] = nan;
+  values[4099] = infinity;
+  EXPECT_EQ(FirstNonFinite(values), 4099) << "not the first";
+}
+
+TEST(CompensateDelayTest, AddsLambdaTimesTheSquareTimesTheDistance) {
+  std::vector<float> gradient = {2, -4, 3};
+  CompensateDelay(gradient, 0.5f, std::vector<float>{1, 1, 7},
+                  std::vector<float>{-1, 3, 7});
+  EXPECT_EQ(gradient, (std::vector<float>{2 + 0.5f * 4 * 2, -4 + 0.5f * 16 * -2, 3}));
 }
 
 TEST(DigestTest, PartsAddUpToTheWhole) {

@@ -13,23 +13,34 @@
 
 namespace psring {
 
-// Of a run of `steps` steps. Never blocks.
+// Of a run of `steps` steps of `workers` workers, whose updates are made of so many
+// contributions each; where these are left out, each update is a step. Never blocks.
 class ComputedStepConstants final : public StepConstantsSource {
  public:
-  ComputedStepConstants(Optimizer settings, int64_t steps)
-      : settings_(std::move(settings)), steps_(steps) {}
+  ComputedStepConstants(Optimizer settings, int64_t steps, int64_t workers = 1,
+                        int64_t contributions_per_update = 1)
+      : settings_(std::move(settings)),
+        steps_(steps),
+        workers_(workers),
+        contributions_per_update_(contributions_per_update),
+        updates_(contributions_per_update == workers ? steps : steps * workers) {}
 
-  absl::StatusOr<StepConstants> At(int64_t step) override {
-    if (step < 0 || step >= steps_) {
+  absl::StatusOr<StepConstants> At(int64_t update) override {
+    if (update < 0 || update >= updates_) {
       return absl::OutOfRangeError(
-          absl::StrCat("step ", step, " of a run of ", steps_, " steps"));
+          absl::StrCat("update ", update, " of a run of ", updates_, " updates"));
     }
-    return StepConstantsAt(settings_, steps_, step);
+    const double position = static_cast<double>(update * contributions_per_update_) /
+                            static_cast<double>(workers_);
+    return StepConstantsAt(settings_, steps_, position, update);
   }
 
  private:
   const Optimizer settings_;
   const int64_t steps_;
+  const int64_t workers_;
+  const int64_t contributions_per_update_;
+  const int64_t updates_;  // The most that there can be.
 };
 
 }  // namespace psring

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
+#include "common/job_plan.h"
 #include "common/schedule.h"
 
 namespace psring {
@@ -202,21 +203,25 @@ absl::Status Coordinator::Barrier(const std::string& name, const Member& member,
       "\" for ", NamesLocked([&](const Key& key) { return entered.contains(key); })));
 }
 
-absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(int64_t first_step,
+absl::StatusOr<std::vector<StepConstants>> Coordinator::GetSchedule(int64_t first_update,
                                                                     int64_t count) const {
   if (absl::Status status = aborts_.reason(); !status.ok()) return status;
-  if (first_step < 0 || first_step >= spec_.steps() || count < 1 ||
-      count > kMostScheduleSteps) {
+  const int64_t most = MostUpdates(spec_);
+  if (first_update < 0 || first_update >= most || count < 1 ||
+      count > kMostScheduleUpdates) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the schedule of ", count, " steps from step ", first_step,
-        " was asked for; the job has ", spec_.steps(),
-        " steps, and one call returns 1 to ", kMostScheduleSteps, " of them"));
+        "the schedule of ", count, " updates from update ", first_update,
+        " was asked for; the job has at most ", most,
+        " updates, and one call returns 1 to ", kMostScheduleUpdates, " of them"));
   }
   std::vector<StepConstants> constants;
-  const int64_t end = first_step + std::min(count, spec_.steps() - first_step);
-  for (int64_t step = first_step; step < end; ++step) {
-    constants.push_back(
-        StepConstantsAt(spec_.experiment().training().optimizer(), spec_.steps(), step));
+  const int64_t end = first_update + std::min(count, most - first_update);
+  for (int64_t update = first_update; update < end; ++update) {
+    const double position =
+        static_cast<double>(update * spec_.contributions_per_update()) /
+        static_cast<double>(spec_.workers());
+    constants.push_back(StepConstantsAt(spec_.experiment().training().optimizer(),
+                                        spec_.steps(), position, update));
   }
   return constants;
 }

@@ -29,8 +29,8 @@ namespace psring {
 // Raised whenever two builds could no longer work together.
 inline constexpr int kProtocolVersion = 2;
 
-// The most steps that one call of GetSchedule may ask for.
-inline constexpr int64_t kMostScheduleSteps = 1 << 16;
+// The most updates that one call of GetSchedule may ask for.
+inline constexpr int64_t kMostScheduleUpdates = 1 << 16;
 
 // "worker 1", "server 0".
 std::string ToString(const Member& member);
@@ -74,10 +74,10 @@ class Coordinator {
   absl::Status Barrier(const std::string& name, const Member& member,
                        absl::Duration timeout);
 
-  // The optimizer's constants of so many steps from `first_step` on, fewer where the job
-  // ends before. InvalidArgument: the job has no such step, or the count is below 1 or
-  // above kMostScheduleSteps.
-  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+  // The optimizer's constants of so many updates from `first_update` on, fewer where the
+  // job can make no more. InvalidArgument: the job has no such update, or the count is
+  // below 1 or above kMostScheduleUpdates.
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_update,
                                                          int64_t count) const;
 
   // Ends the job everywhere. The first reason counts.

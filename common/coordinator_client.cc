@@ -135,11 +135,11 @@ class Client final : public CoordinatorClient {
     return status;
   }
 
-  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+  absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_update,
                                                          int64_t count) override {
     ScheduleRequest request;
     request.set_job(options_.job);
-    request.set_first_step(first_step);
+    request.set_first_update(first_update);
     request.set_count(count);
     ScheduleResponse response;
     RETURN_IF_ERROR(Call(absl::ZeroDuration(), [&](grpc::ClientContext* context) {

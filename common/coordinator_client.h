@@ -51,9 +51,9 @@ class CoordinatorClient {
   // of the client, about once a second, and not any more when this has returned.
   virtual void SetActivity(std::function<Activity()> activity) = 0;
 
-  // The optimizer's constants of so many steps from `first_step` on, as in Coordinator:
-  // what FetchedStepConstants fetches. Blocks for 10 s at most.
-  virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_step,
+  // The optimizer's constants of so many updates from `first_update` on, as in
+  // Coordinator: what FetchedStepConstants fetches. Blocks for 10 s at most.
+  virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_update,
                                                                  int64_t count) = 0;
 
   // Calls `add` with the batch that is sent next, to which it appends and nothing else.

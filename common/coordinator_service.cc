@@ -110,7 +110,7 @@ class Service final : public CoordinatorService::Service {
       return ToGrpc(status);
     }
     const absl::StatusOr<std::vector<StepConstants>> schedule =
-        coordinator_->GetSchedule(request->first_step(), request->count());
+        coordinator_->GetSchedule(request->first_update(), request->count());
     if (!schedule.ok()) return ToGrpc(schedule.status());
     for (const StepConstants& constants : *schedule) {
       response->add_learning_rate(constants.learning_rate);

@@ -249,6 +249,7 @@ TEST_F(CoordinatorTest, BarrierRunsOutAndNamesWhoIsMissing) {
 TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
   JobSpec spec = MakeSpec(2, 1);
   spec.set_steps(10);
+  spec.set_contributions_per_update(2);
   Optimizer& optimizer =
       *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
   optimizer.mutable_adam()->set_learning_rate(0.5f);
@@ -264,15 +265,32 @@ TEST(CoordinatorScheduleTest, IsTheSpecsUpToItsLastStep) {
   }
   ASSERT_OK_AND_ASSIGN(const auto one, coordinator.GetSchedule(0, 1));
   EXPECT_EQ(one, std::vector<StepConstants>{StepConstantsAt(optimizer, 10, 0)});
-  for (const auto& [first_step, count] : std::vector<std::pair<int64_t, int64_t>>{
-           {-1, 1}, {10, 1}, {0, 0}, {0, -1}, {0, kMostScheduleSteps + 1}}) {
-    EXPECT_THAT(
-        coordinator.GetSchedule(first_step, count),
-        StatusIs(StatusCode::kInvalidArgument, HasSubstr("the job has 10 steps")));
+  for (const auto& [first_update, count] : std::vector<std::pair<int64_t, int64_t>>{
+           {-1, 1}, {10, 1}, {0, 0}, {0, -1}, {0, kMostScheduleUpdates + 1}}) {
+    EXPECT_THAT(coordinator.GetSchedule(first_update, count),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("the job has at most 10 updates")));
   }
   coordinator.Abort(PeerLostError("over"));
   EXPECT_THAT(coordinator.GetSchedule(0, 1),
               StatusIs(StatusCode::kUnavailable, testing::Eq("over")));
+}
+
+TEST_F(CoordinatorTest, WherePushesAreUpdatesTheScheduleAdvancesByAFractionOfAStep) {
+  JobSpec spec = MakeSpec(4, 1);
+  spec.set_steps(10);
+  spec.set_contributions_per_update(1);
+  Optimizer& optimizer =
+      *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
+  optimizer.mutable_adam()->set_learning_rate(0.5f);
+  optimizer.mutable_adam()->set_beta1(0.9f);
+  optimizer.mutable_schedule()->mutable_cosine();
+  const FakeTime time;
+  JobObserver nobody;
+  Coordinator coordinator(spec, &time, &nobody);
+  ASSERT_OK_AND_ASSIGN(const auto schedule, coordinator.GetSchedule(0, 100));
+  ASSERT_EQ(schedule.size(), 40);
+  EXPECT_EQ(schedule[6], StepConstantsAt(optimizer, 10, /*position=*/1.5, /*updates=*/6));
 }
 
 TEST_F(CoordinatorTest, AbortFreesWhoIsParked) {

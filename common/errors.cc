@@ -42,6 +42,10 @@ absl::Status CheckFailedError(absl::string_view message) {
   return WithExitCode(absl::DataLossError(message), ExitCode::kCheckFailed);
 }
 
+absl::Status NotANumberError(absl::string_view message) {
+  return WithExitCode(absl::OutOfRangeError(message), ExitCode::kNotANumber);
+}
+
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   return WithExitCode(

@@ -19,6 +19,7 @@ enum class ExitCode : int {
   kCheckFailed = 3,
   kRendezvousTimeout = 4,
   kPeerLost = 5,
+  kNotANumber = 6,
   kSkipped = 77,
 };
 
@@ -26,6 +27,7 @@ enum class ExitCode : int {
 absl::Status PeerLostError(absl::string_view message);           // kUnavailable
 absl::Status RendezvousTimeoutError(absl::string_view message);  // kDeadlineExceeded
 absl::Status CheckFailedError(absl::string_view message);        // kDataLoss
+absl::Status NotANumberError(absl::string_view message);         // kOutOfRange
 
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 ExitCode ExitCodeOf(const absl::Status& status);

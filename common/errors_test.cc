@@ -13,6 +13,7 @@ TEST(ErrorsTest, ExitCodes) {
   EXPECT_EQ(ExitCodeOf(PeerLostError("x")), ExitCode::kPeerLost);
   EXPECT_EQ(ExitCodeOf(RendezvousTimeoutError("x")), ExitCode::kRendezvousTimeout);
   EXPECT_EQ(ExitCodeOf(CheckFailedError("x")), ExitCode::kCheckFailed);
+  EXPECT_EQ(ExitCodeOf(NotANumberError("x")), ExitCode::kNotANumber);
   EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("x")), ExitCode::kUsage);
   EXPECT_EQ(ExitCodeOf(absl::NotFoundError("x")), ExitCode::kUsage);
   EXPECT_EQ(ExitCodeOf(absl::InternalError("x")), ExitCode::kFailure);

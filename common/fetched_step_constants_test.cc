@@ -181,6 +181,7 @@ class CoordinatorScheduleTest : public testing::Test {
     spec.set_job("job");
     spec.set_workers(1);
     spec.set_steps(kRun);
+    spec.set_contributions_per_update(1);
     spec.mutable_experiment()->mutable_liveness()->set_heartbeat_seconds(1);
     Optimizer& optimizer =
         *spec.mutable_experiment()->mutable_training()->mutable_optimizer();
@@ -229,9 +230,10 @@ TEST_F(CoordinatorScheduleTest, EveryStepHasTheCoordinatorsBits) {
 }
 
 TEST_F(CoordinatorScheduleTest, RefusalsSayWhy) {
-  EXPECT_THAT(client_->GetSchedule(kRun, 1),
-              StatusIs(StatusCode::kInvalidArgument,
-                       HasSubstr(absl::StrCat("the job has ", kRun, " steps"))));
+  EXPECT_THAT(
+      client_->GetSchedule(kRun, 1),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr(absl::StrCat("the job has at most ", kRun, " updates"))));
 }
 
 TEST_F(CoordinatorScheduleTest, AnAbortReachesTheSource) {

@@ -17,13 +17,19 @@
 namespace psring {
 
 struct StepReport {
-  // The step that the bound parameters are for.
-  int64_t next_step = 0;
+  // The run's work has all been begun: this worker makes no more steps.
+  bool finished = false;
   // Time inside Finish spent in a local optimizer; the rest of Finish was waiting.
   absl::Duration optimizer = absl::ZeroDuration();
   // By bucket, on the exchange's clock: when it had no more to wait for, a local
   // optimizer aside. Valid until the next Launch.
   std::span<const absl::Duration> bucket_done = {};
+  // How much of Finish is known to have been for another worker's gradients, and whose.
+  absl::Duration peer_late = absl::ZeroDuration();
+  std::optional<int> waited_for = std::nullopt;
+  // The highest minus the lowest version among the slots of the parameters that the step
+  // computed with; 0 where all parts move on together.
+  int64_t version_skew = 0;
 };
 
 // Payload bytes of this process so far.
@@ -33,6 +39,9 @@ struct ExchangeTraffic {
   // The first distribution of parameters, not part of the above.
   int64_t initial_out = 0;
   int64_t initial_in = 0;
+  // Parameters fetched to be evaluated, not part of the above either.
+  int64_t snapshot_out = 0;
+  int64_t snapshot_in = 0;
   // Everything that its connections carried, framing included, where that is known.
   std::optional<int64_t> wire_out = std::nullopt;
   std::optional<int64_t> wire_in = std::nullopt;
@@ -59,7 +68,7 @@ class GradientExchange {
                               const ReadyEvent& ready) = 0;
 
   // Blocks until every bucket of the step is done. OK: the bound parameters are those to
-  // use next. Errors as for Bind.
+  // use next. `step` counts this worker's own, from 0. Errors as for Bind.
   virtual absl::StatusOr<StepReport> Finish(int64_t step) = 0;
 
   // Calls in flight and to come return `reason`, which is not OK. The first one counts.

@@ -34,6 +34,12 @@ void DescribeLayout(const ParameterLayout& layout, JobSpec* spec) {
   }
 }
 
+int64_t MostUpdates(const JobSpec& spec) {
+  return spec.contributions_per_update() == spec.workers()
+             ? spec.steps()
+             : spec.steps() * spec.workers();
+}
+
 uint64_t Fingerprint(const JobSpec& spec) {
   std::string bytes;
   {

@@ -27,6 +27,10 @@ RingOrder RingOrderOf(const JobSpec& spec);
 // Appends the layout's tensors to the description.
 void DescribeLayout(const ParameterLayout& layout, JobSpec* spec);
 
+// The most updates that a slot can see in the run: as many as there are steps where each
+// is everybody's mean, otherwise as many as there are contributions.
+int64_t MostUpdates(const JobSpec& spec);
+
 // A fingerprint (common/fingerprint.h) of everything that two processes must agree on
 // before they exchange a tensor: the job's name and its whole description.
 uint64_t Fingerprint(const JobSpec& spec);

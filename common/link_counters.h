@@ -2,6 +2,7 @@
 #ifndef PSRING_COMMON_LINK_COUNTERS_H_
 #define PSRING_COMMON_LINK_COUNTERS_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -10,33 +11,37 @@
 namespace psring {
 
 enum class TrafficKind {
-  kStep,     // Gradients and parameters of a step: what the formulas are about.
-  kInitial,  // The first distribution of parameters.
+  kStep,      // Gradients and parameters of a step: what the formulas are about.
+  kInitial,   // The first distribution of parameters.
+  kSnapshot,  // Parameters fetched to be evaluated.
 };
 
 // Payload is tensor bytes; framing is counted by whoever knows it.
 class LinkCounters {
  public:
-  void CountOut(TrafficKind kind, int64_t bytes) {
-    (kind == TrafficKind::kStep ? step_out_ : initial_out_)
-        .fetch_add(bytes, std::memory_order_relaxed);
-  }
-  void CountIn(TrafficKind kind, int64_t bytes) {
-    (kind == TrafficKind::kStep ? step_in_ : initial_in_)
-        .fetch_add(bytes, std::memory_order_relaxed);
-  }
+  void CountOut(TrafficKind kind, int64_t bytes) { Add(out_, kind, bytes); }
+  void CountIn(TrafficKind kind, int64_t bytes) { Add(in_, kind, bytes); }
   ExchangeTraffic totals() const {
-    return {.payload_out = step_out_.load(std::memory_order_relaxed),
-            .payload_in = step_in_.load(std::memory_order_relaxed),
-            .initial_out = initial_out_.load(std::memory_order_relaxed),
-            .initial_in = initial_in_.load(std::memory_order_relaxed)};
+    return {.payload_out = Total(out_, TrafficKind::kStep),
+            .payload_in = Total(in_, TrafficKind::kStep),
+            .initial_out = Total(out_, TrafficKind::kInitial),
+            .initial_in = Total(in_, TrafficKind::kInitial),
+            .snapshot_out = Total(out_, TrafficKind::kSnapshot),
+            .snapshot_in = Total(in_, TrafficKind::kSnapshot)};
   }
 
  private:
-  std::atomic<int64_t> step_out_{0};
-  std::atomic<int64_t> step_in_{0};
-  std::atomic<int64_t> initial_out_{0};
-  std::atomic<int64_t> initial_in_{0};
+  using Counters = std::array<std::atomic<int64_t>, 3>;  // By kind.
+
+  static void Add(Counters& counters, TrafficKind kind, int64_t bytes) {
+    counters[static_cast<size_t>(kind)].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  static int64_t Total(const Counters& counters, TrafficKind kind) {
+    return counters[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
+  Counters out_{};
+  Counters in_{};
 };
 
 }  // namespace psring

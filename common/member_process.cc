@@ -12,6 +12,7 @@
 #include "common/coordinator.h"
 #include "common/errors.h"
 #include "common/fetched_step_constants.h"
+#include "common/job_plan.h"
 #include "common/mutex.h"
 #include "glog/logging.h"
 #include "grpc/grpc.h"
@@ -79,8 +80,8 @@ std::string HostPort(const std::string& host, int port) {
 
 std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client) {
   return std::make_shared<FetchedStepConstants>(
-      client.spec().steps(), [&client](int64_t first_step, int64_t count) {
-        return client.GetSchedule(first_step, count);
+      MostUpdates(client.spec()), [&client](int64_t first_update, int64_t count) {
+        return client.GetSchedule(first_update, count);
       });
 }
 
@@ -91,6 +92,8 @@ TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
   total.set_payload_in(traffic.payload_in);
   total.set_initial_out(traffic.initial_out);
   total.set_initial_in(traffic.initial_in);
+  total.set_snapshot_out(traffic.snapshot_out);
+  total.set_snapshot_in(traffic.snapshot_in);
   if (traffic.wire_out) total.set_wire_out(*traffic.wire_out);
   if (traffic.wire_in) total.set_wire_in(*traffic.wire_in);
   return total;

@@ -15,7 +15,7 @@ bool IsFull(const RecordBatch& batch) {
   const int64_t steps = batch.steps_size();
   const int64_t rows_per_step =
       steps == 0 ? 0 : 1 + batch.steps(batch.steps_size() - 1).buckets_size();
-  return steps * rows_per_step + batch.updates_size() >= kFullRows;
+  return steps * rows_per_step + batch.contributions_size() >= kFullRows;
 }
 
 }  // namespace

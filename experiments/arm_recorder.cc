@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "common/coordinator.h"
 #include "common/status_macros.h"
-#include "experiments/arm_result.h"
+#include "experiments/arm_mode.h"
 #include "experiments/config.h"
 
 namespace psring {
@@ -105,13 +105,13 @@ ArmProgress ArmRecorder::Progress() const {
   MutexLock lock(&mutex_);
   if (static_cast<int>(totals_.size()) < workers_) return {};
   ArmProgress progress;
-  progress.steps_done = totals_.begin()->second.steps;
   for (const auto& [rank, totals] : totals_) {
-    progress.steps_done = std::min(progress.steps_done, totals.steps);
+    progress.steps_done += totals.steps;
     progress.samples += totals.samples;
     progress.trained = std::max(progress.trained, totals.trained);
     progress.loss += totals.loss / workers_;
   }
+  progress.steps_done /= workers_;
   return progress;
 }
 

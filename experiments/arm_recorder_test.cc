@@ -141,7 +141,7 @@ TEST_F(ArmRecorderTest, TheConfigurationIsTheArmsAlone) {
   EXPECT_FALSE(absl::StrContains(configurations[0], "another"));
 }
 
-TEST_F(ArmRecorderTest, ProgressIsTheSlowestRanks) {
+TEST_F(ArmRecorderTest, ProgressIsThatOfAllRanksTogether) {
   EXPECT_EQ(recorder_->Progress().steps_done, 0);
   Report(/*rank=*/0, /*step=*/0);
   Report(/*rank=*/0, /*step=*/1);
@@ -152,6 +152,8 @@ TEST_F(ArmRecorderTest, ProgressIsTheSlowestRanks) {
   EXPECT_EQ(progress.samples, 24);
   EXPECT_EQ(progress.loss, 1.5);
   EXPECT_EQ(progress.trained, absl::Milliseconds(20));
+  Report(/*rank=*/0, /*step=*/2);
+  EXPECT_EQ(recorder_->Progress().steps_done, 2);
 }
 
 TEST_F(ArmRecorderTest, TheCostIsAShareOfAllSteps) {
@@ -159,12 +161,12 @@ TEST_F(ArmRecorderTest, TheCostIsAShareOfAllSteps) {
     for (const int rank : {0, 1}) Report(rank, step);
   }
   ASSERT_OK(recorder_->End(absl::OkStatus()));
-  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "arm"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "arm", 0));
   // Of each rank the last that it told: 4 ms to send, 2 ms to take in.
   const absl::Duration stored = records.recording - absl::Milliseconds(12);
   EXPECT_GT(stored, absl::ZeroDuration());
   EXPECT_LE(stored, writer_->processor_time());
-  const ArmResult result = Summarize(MakeSpec(), records);
+  const ArmResult result = Summarize(MakeSpec(), records, absl::OkStatus());
   EXPECT_DOUBLE_EQ(result.recording.training_thread_share, 0.1);
   EXPECT_DOUBLE_EQ(result.recording.processor_share,
                    absl::ToDoubleSeconds(records.recording) / 0.040);
@@ -173,13 +175,13 @@ TEST_F(ArmRecorderTest, TheCostIsAShareOfAllSteps) {
 TEST_F(ArmRecorderTest, AnotherRunsCostIsNotCounted) {
   Report(0, 0);
   ASSERT_OK(recorder_->End(absl::OkStatus()));
-  ASSERT_OK_AND_ASSIGN(const ArmRecords first, ReadArm(Path(), "arm"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords first, ReadArm(Path(), "arm", 0));
   JobSpec spec = MakeSpec();
   spec.mutable_arm()->set_name("second");
   const absl::Duration before = writer_->processor_time();
   ArmRecorder second(spec, writer_.get());
   ASSERT_OK(second.End(absl::OkStatus()));
-  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "second"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "second", 0));
   EXPECT_GT(records.recording, absl::ZeroDuration());
   EXPECT_LE(records.recording, writer_->processor_time() - before);
 }

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/job_plan.h"
-#include "experiments/traffic_formula.h"
+#include "experiments/arm_mode.h"
+#include "experiments/consistency_certificate.h"
+#include "experiments/replica_certificate.h"
 
 namespace psring {
 namespace {
 
 constexpr int64_t kFinalLossSteps = 20;
+// A loss that is the mean of fewer steps is too noisy to call an arm diverged.
+constexpr int64_t kFewestLossSteps = 5;
 
 double Milliseconds(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-6;
@@ -71,153 +73,153 @@ RecordingCost CostOf(const ArmRecords& records) {
           .processor_share = absl::ToDoubleSeconds(records.recording) / total};
 }
 
+Waiting WaitingOf(const ArmRecords& records) {
+  int64_t total_ns = 0;
+  int64_t exposed_ns = 0;
+  std::map<int, int64_t> for_worker_ns;
+  for (const auto& rank : records.steps) {
+    for (const StepRecord& step : rank) {
+      total_ns += step.total_ns();
+      exposed_ns += step.exposed_ns();
+      if (step.has_waited_for()) {
+        for_worker_ns[step.waited_for()] += step.peer_late_ns();
+      }
+    }
+  }
+  if (total_ns == 0) return {};
+  Waiting waiting;
+  waiting.share = Seconds(exposed_ns) / Seconds(total_ns);
+  for (const auto& [worker, ns] : for_worker_ns) {
+    waiting.for_worker[worker] = Seconds(ns) / Seconds(total_ns);
+  }
+  return waiting;
+}
+
+// Of the steps from `begin` to `end` of one rank.
+double SumOfLosses(const std::vector<StepRecord>& rank, int64_t begin, int64_t end) {
+  double sum = 0;
+  for (int64_t step = begin; step < end; ++step) sum += rank[step].loss();
+  return sum;
+}
+
 double FinalLoss(const ArmRecords& records) {
   double sum = 0;
   int64_t count = 0;
   for (const auto& rank : records.steps) {
     const int64_t steps = static_cast<int64_t>(rank.size());
-    for (int64_t step = std::max<int64_t>(0, steps - kFinalLossSteps); step < steps;
-         ++step) {
-      sum += rank[step].loss();
-      ++count;
-    }
+    const int64_t begin = std::max<int64_t>(0, steps - kFinalLossSteps);
+    sum += SumOfLosses(rank, begin, steps);
+    count += steps - begin;
   }
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
+// Whether the mean over the last steps of all ranks is not below that over as many first
+// ones; false where a rank has too few.
+bool StaysAboveItsStart(const ArmRecords& records) {
+  double first = 0;
+  double last = 0;
+  for (const auto& rank : records.steps) {
+    const int64_t steps = static_cast<int64_t>(rank.size());
+    const int64_t counted = std::min(kFinalLossSteps, steps / 2);
+    if (counted < kFewestLossSteps) return false;
+    first += SumOfLosses(rank, 0, counted) / static_cast<double>(counted);
+    last += SumOfLosses(rank, steps - counted, steps) / static_cast<double>(counted);
+  }
+  return !records.steps.empty() && last >= first;
+}
+
+bool AllLossesAreFinite(const ArmRecords& records) {
+  for (const auto& rank : records.steps) {
+    for (const StepRecord& step : rank) {
+      if (!std::isfinite(step.loss())) return false;
+    }
+  }
+  return std::all_of(records.evaluations.begin(), records.evaluations.end(),
+                     [](const auto& point) { return std::isfinite(point.loss()); });
+}
+
 EvaluationPoint PointOf(const EvaluationRecord& evaluation, const JobSpec& spec,
                         const ArmRecords& records) {
-  EvaluationPoint point{.step = evaluation.step(),
-                        .seconds = 0,
-                        .bytes = 0,
-                        .loss = evaluation.loss(),
-                        .accuracy = evaluation.accuracy()};
+  EvaluationPoint point{
+      .step = evaluation.step(),
+      .loss = evaluation.loss(),
+      .accuracy = evaluation.accuracy(),
+      .version_skew = evaluation.version_max() - evaluation.version_min()};
+  const bool lockstep = InLockstep(spec);
   for (const auto& rank : records.steps) {
-    const StepRecord& step = rank.at(evaluation.step() - 1);
+    // The last step that counts, if any.
+    auto end = rank.begin();
+    if (lockstep) {
+      end += std::min<int64_t>(evaluation.step(), static_cast<int64_t>(rank.size()));
+    } else {
+      end = std::partition_point(rank.begin(), rank.end(), [&](const StepRecord& step) {
+        return step.start_ns() + step.total_ns() <= evaluation.time_ns();
+      });
+    }
+    if (end == rank.begin()) continue;
+    const StepRecord& step = *(end - 1);
     point.seconds = std::max(point.seconds, Seconds(step.start_ns() + step.total_ns()));
     // A worker's payload comes from another worker, who has sent it already, or from a
     // server, which has no step records of its own.
     point.bytes += step.payload_out() + (spec.servers() > 0 ? step.payload_in() : 0);
   }
+  if (evaluation.has_time_ns()) point.seconds = Seconds(evaluation.time_ns());
   return point;
 }
 
-std::vector<EndpointTraffic> TrafficOf(const JobSpec& spec, const ArmRecords& records) {
-  std::vector<EndpointTraffic> endpoints;
-  for (const EndpointFormula& formula : StepTraffic(spec, PlanJob(spec))) {
-    EndpointTraffic endpoint;
-    endpoint.name = formula.name;
-    endpoint.role = formula.role;
-    endpoint.formula_out = formula.out * spec.steps();
-    endpoint.formula_in = formula.in * spec.steps();
-    if (const auto it = records.traffic.find(formula.name); it != records.traffic.end()) {
-      endpoint.payload_out = it->second.payload_out();
-      endpoint.payload_in = it->second.payload_in();
-      endpoint.initial_out = it->second.initial_out();
-      endpoint.initial_in = it->second.initial_in();
-    }
-    endpoints.push_back(endpoint);
+Convergence ConvergenceOf(const JobSpec& spec, const ArmRecords& records,
+                          const ArmResult& result) {
+  if (!result.error.empty() || !AllLossesAreFinite(records) ||
+      StaysAboveItsStart(records)) {
+    return Convergence::kDiverged;
   }
-  return endpoints;
+  if (spec.experiment().training().target_accuracy() == 0) return Convergence::kFinished;
+  return result.time_to_target_seconds ? Convergence::kReachedTarget
+                                       : Convergence::kDidNotReach;
 }
 
-Certificate CertifyTraffic(const JobSpec& spec, const ArmRecords& records,
-                           const std::vector<EndpointTraffic>& endpoints) {
-  if (spec.arm().has_local())
-    return {.verdict = Verdict::kNotApplicable, .why = "one process"};
-  for (const EndpointTraffic& endpoint : endpoints) {
-    if (!records.traffic.contains(endpoint.name)) {
-      return {.verdict = Verdict::kFail,
-              .why = absl::StrCat(endpoint.name, " did not report its traffic")};
-    }
-    if (endpoint.payload_out != endpoint.formula_out ||
-        endpoint.payload_in != endpoint.formula_in) {
-      return {.verdict = Verdict::kFail,
-              .why = absl::StrCat(endpoint.name, " sent ", endpoint.payload_out,
-                                  " bytes where the formula says ", endpoint.formula_out,
-                                  " and received ", endpoint.payload_in,
-                                  " where it says ", endpoint.formula_in)};
-    }
+void Certify(const JobSpec& spec, const ArmRecords& records, ArmResult* result) {
+  if (!result->error.empty()) {
+    const Certificate none = {.verdict = Verdict::kNotApplicable,
+                              .why = "the arm did not come to its end"};
+    result->replica = result->traffic = result->consistency = none;
+    return;
   }
-  return {.verdict = Verdict::kPass,
-          .why = "payload bytes equal the formula at every endpoint, in both directions"};
-}
-
-// Every step that a rank checked must have been checked alike by all; names the first
-// that was not.
-Certificate CertifyReplicas(const ArmRecords& records) {
-  if (records.steps.size() < 2) {
-    return {.verdict = Verdict::kNotApplicable, .why = "one replica"};
-  }
-  int64_t checked = 0;
-  for (size_t step = 0; step < records.steps[0].size(); ++step) {
-    const StepRecord& a = records.steps[0][step];
-    for (size_t rank = 1; rank < records.steps.size(); ++rank) {
-      const StepRecord& b = records.steps[rank].at(step);
-      if (a.has_parameter_digest() != b.has_parameter_digest() ||
-          a.parameter_digest() != b.parameter_digest()) {
-        return {.verdict = Verdict::kFail,
-                .why = absl::StrFormat(
-                    "after step %d worker 0 has digest %016x, worker %d %016x", step,
-                    a.parameter_digest(), rank, b.parameter_digest())};
-      }
-    }
-    checked += a.has_parameter_digest();
-  }
-  return {.verdict = Verdict::kPass,
-          .why = absl::StrCat(records.steps.size(), " ranks equal at ", checked,
-                              " checked steps")};
-}
-
-// Whether two arms of one experiment must give the same bits. With two workers the sum
-// has two terms, whose order does not matter.
-bool MustBeEqual(const JobSpec& a, const JobSpec& b) {
-  const auto has_ring_order = [](const JobSpec& spec) {
-    return !spec.arm().has_parameter_server() || spec.workers() <= 2 ||
-           spec.arm().parameter_server().sync().order() == Sync::RING;
-  };
-  return a.workers() == b.workers() && has_ring_order(a) && has_ring_order(b);
+  result->replica = CertifyReplicas(spec, records);
+  result->traffic = CertifyTraffic(spec, records, result->endpoints);
+  result->consistency = CertifyConsistency(spec, records);
 }
 
 }  // namespace
 
-std::string ModeOf(const JobSpec& spec) {
-  switch (spec.arm().mode_case()) {
-    case Arm::kParameterServer:
-      return spec.arm().parameter_server().sync().order() == Sync::RING
-                 ? "parameter server, sync, ring order"
-                 : "parameter server, sync, rank order";
-    case Arm::kRing:
-      return "ring all-reduce";
-    case Arm::kLocal:
-      return "local";
-    case Arm::MODE_NOT_SET:
-      break;
-  }
-  return "none";
-}
-
-const char* ToString(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPass:
-      return "PASS";
-    case Verdict::kFail:
-      return "FAIL";
-    case Verdict::kNotApplicable:
-      return "not applicable";
+const char* ToString(Convergence convergence) {
+  switch (convergence) {
+    case Convergence::kReachedTarget:
+      return "reached target";
+    case Convergence::kDidNotReach:
+      return "did not reach";
+    case Convergence::kDiverged:
+      return "diverged";
+    case Convergence::kFinished:
+      return "finished";
   }
   return "";
 }
 
-ArmResult Summarize(const JobSpec& spec, const ArmRecords& records) {
+ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
+                    const absl::Status& outcome) {
   ArmResult result;
   result.name = spec.arm().name();
   result.mode = ModeOf(spec);
+  result.seed = spec.experiment().training().seed();
+  if (!outcome.ok()) result.error = std::string(outcome.message());
   result.steps = spec.steps();
   result.workers = spec.workers();
   result.servers = spec.servers();
   result.step_ms = TimesOf(records);
   result.recording = CostOf(records);
+  result.waiting = WaitingOf(records);
   result.final_loss = FinalLoss(records);
 
   int64_t samples = 0;
@@ -226,6 +228,7 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records) {
     for (const StepRecord& step : rank) {
       samples += step.samples();
       seconds = std::max(seconds, Seconds(step.start_ns() + step.total_ns()));
+      result.skipped_buckets += step.skipped_buckets();
     }
   }
   if (seconds > 0) result.samples_per_second = static_cast<double>(samples) / seconds;
@@ -240,45 +243,24 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records) {
   }
   if (!records.steps.empty()) {
     for (const StepRecord& step : records.steps[0]) {
-      if (!step.has_parameter_digest()) continue;
-      result.digests[step.step()] = step.parameter_digest();
-      result.parameter_digest = step.parameter_digest();
+      if (step.has_parameter_digest()) {
+        result.digests[step.step()] = step.parameter_digest();
+      }
     }
   }
+  if (spec.arm().has_parameter_server()) {
+    if (!records.evaluations.empty()) {
+      result.parameter_digest = records.evaluations.back().digest();
+    }
+  } else if (!result.digests.empty()) {
+    result.parameter_digest = result.digests.rbegin()->second;
+  }
+  const int64_t slots = static_cast<int64_t>(PlanJob(spec).slots.slots.size());
+  result.contributions = SummarizeContributions(records, spec.workers(), slots);
   result.endpoints = TrafficOf(spec, records);
-  result.traffic = CertifyTraffic(spec, records, result.endpoints);
-  result.replica = CertifyReplicas(records);
+  result.convergence = ConvergenceOf(spec, records, result);
+  Certify(spec, records, &result);
   return result;
-}
-
-void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* arms) {
-  for (size_t i = 1; i < arms->size(); ++i) {
-    for (size_t reference = 0; reference < i; ++reference) {
-      if (!MustBeEqual(specs[i], specs[reference])) continue;
-      Certificate& certificate = (*arms)[i].replica;
-      if (certificate.verdict == Verdict::kFail) break;
-      const std::string& name = (*arms)[reference].name;
-      int64_t compared = 0;
-      for (const auto& [step, digest] : (*arms)[i].digests) {
-        const auto it = (*arms)[reference].digests.find(step);
-        if (it == (*arms)[reference].digests.end()) continue;
-        ++compared;
-        if (it->second != digest) {
-          certificate = {.verdict = Verdict::kFail,
-                         .why = absl::StrFormat("after step %d the digest is %016x, that "
-                                                "of arm %s %016x",
-                                                step, digest, name, it->second)};
-          break;
-        }
-      }
-      if (certificate.verdict != Verdict::kFail && compared > 0) {
-        certificate = {.verdict = Verdict::kPass,
-                       .why = absl::StrCat(certificate.why, ", and to arm ", name, " at ",
-                                           compared)};
-      }
-      break;
-    }
-  }
 }
 
 }  // namespace psring

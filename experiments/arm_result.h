@@ -8,20 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "absl/status/status.h"
+#include "experiments/arm_records.h"
+#include "experiments/certificate.h"
+#include "experiments/contributions.h"
+#include "experiments/traffic_audit.h"
 #include "proto/coordinator.pb.h"
-#include "proto/record.pb.h"
 
 namespace psring {
-
-// What an arm's results are made of. experiments/run_reader.h reads it from run.db.
-struct ArmRecords {
-  std::vector<std::vector<StepRecord>> steps;    // By rank, then by step.
-  std::map<std::string, TrafficRecord> traffic;  // By process.
-  std::vector<EvaluationRecord> evaluations;
-  // Processor time of all recording outside the training threads.
-  absl::Duration recording = absl::ZeroDuration();
-};
 
 // Milliseconds. Percentiles are of the wall time of a step over all ranks and steps; the
 // parts are means over the same, and add up to `mean`.
@@ -44,67 +38,74 @@ struct RecordingCost {
   double processor_share = 0;
 };
 
+// As shares of the time of all steps of all ranks.
+struct Waiting {
+  double share = 0;  // `exposed`
+  // Of it: for which worker's gradients, by rank, where servers know.
+  std::map<int, double> for_worker;
+};
+
 // The model after `step` steps.
 struct EvaluationPoint {
   int64_t step = 0;
-  double seconds = 0;  // Training time until the slowest rank had made the step.
-  int64_t bytes = 0;   // Payload sent by all processes until then.
-  double loss = 0;     // Mean over the test set.
+  // Training time until it was there: with servers, until its last slot was; else until
+  // the slowest rank had made the step.
+  double seconds = 0;
+  // Payload sent by all processes in the steps that had ended by then; where all workers
+  // make the same steps, in those that made the model.
+  int64_t bytes = 0;
+  double loss = 0;  // Mean over the test set.
   double accuracy = 0;
+  // Highest minus lowest version of a slot; 0 without servers.
+  int64_t version_skew = 0;
 };
 
-struct EndpointTraffic {
-  std::string name;
-  std::string role;
-  // Over all steps; the first distribution of parameters is apart.
-  int64_t payload_out = 0;
-  int64_t payload_in = 0;
-  int64_t formula_out = 0;
-  int64_t formula_in = 0;
-  int64_t initial_out = 0;
-  int64_t initial_in = 0;
+enum class Convergence {
+  kReachedTarget,
+  kDidNotReach,
+  // A loss was not finite, or the training loss ended no lower than it began, or a
+  // gradient that was not finite ended the arm.
+  kDiverged,
+  kFinished,  // There was no target.
 };
+// "reached target", "did not reach", "diverged", "finished".
+const char* ToString(Convergence convergence);
 
-enum class Verdict { kPass, kFail, kNotApplicable };
-const char* ToString(Verdict verdict);
-
-struct Certificate {
-  Verdict verdict = Verdict::kNotApplicable;
-  std::string why;  // What failed, or what was compared.
-};
-
+// Of one run of one arm.
 struct ArmResult {
   std::string name;
   std::string mode;  // As ModeOf.
+  uint64_t seed = 0;
+  std::string error;  // What ended it early; empty where it came to its end.
   int64_t steps = 0;
   int workers = 0;
   int servers = 0;
+  Convergence convergence = Convergence::kFinished;
   double samples_per_second = 0;  // All samples over the training's wall time.
   StepTimes step_ms;
   RecordingCost recording;
+  Waiting waiting;
   double final_loss = 0;  // Training loss, mean over ranks and the last (up to) 20 steps.
   std::vector<EvaluationPoint> evaluations;
   // `seconds` of the first evaluation at or past the target accuracy.
   std::optional<double> time_to_target_seconds;
+  ContributionSummary contributions;
+  int64_t skipped_buckets = 0;  // Whose gradients were not finite, over all ranks.
   std::vector<EndpointTraffic> endpoints;
-  std::optional<uint64_t> parameter_digest;  // Of rank 0 after the last step.
+  // With servers, of what was evaluated last; else of rank 0 after the last step.
+  std::optional<uint64_t> parameter_digest;
   // Of rank 0 after each step that was checked, by step (from 0).
   std::map<int64_t, uint64_t> digests;
   Certificate replica;
   Certificate traffic;
+  Certificate consistency;
 };
 
-// "parameter server, sync, ring order", "ring all-reduce", "local".
-std::string ModeOf(const JobSpec& spec);
-
-// `records` are those of an arm that ended well. The replica
-// certificate compares the arm's own ranks; CompareReplicas adds the other arms.
-ArmResult Summarize(const JobSpec& spec, const ArmRecords& records);
-
-// Arms that must end in the same bits (same number of workers and, through one
-// experiment, same buckets and training; ring, or synchronous servers that add in ring
-// order) are compared with the first such arm at every step that both checked.
-void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* arms);
+// `outcome` is how the run ended: well, or early because of a gradient that is not
+// finite; then certificates do not apply. The replica certificate compares the run's own
+// ranks; CompareReplicas (experiments/compare_replicas.h) adds the other arms.
+ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
+                    const absl::Status& outcome);
 
 }  // namespace psring
 

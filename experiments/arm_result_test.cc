@@ -1,9 +1,10 @@
 #include "experiments/arm_result.h"
 
+#include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "experiments/arm_result_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,7 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::Field;
-using testing::HasSubstr;
 using testing::Optional;
 using testing::Pair;
 
@@ -41,12 +41,8 @@ class ArmResultTest : public testing::Test {
     evaluation.set_accuracy(accuracy);
     evaluation.set_loss(1 - accuracy);
   }
-  TrafficRecord& AddTraffic(const std::string& process, int64_t out, int64_t in) {
-    TrafficRecord& traffic = records_.traffic[process];
-    traffic.set_process(process);
-    traffic.set_payload_out(out);
-    traffic.set_payload_in(in);
-    return traffic;
+  ArmResult Result(const JobSpec& spec, const absl::Status& outcome = absl::OkStatus()) {
+    return Summarize(spec, records_, outcome);
   }
 
   ArmRecords records_;
@@ -59,22 +55,22 @@ TEST_F(ArmResultTest, RecordingIsAShareOfTheTimeOfAllSteps) {
     step.set_recording_ns((rank + 1) * kMillisecond);
   }
   records_.recording = absl::Milliseconds(5);
-  const RecordingCost cost = Summarize(RingSpec(2), records_).recording;
+  const RecordingCost cost = Result(RingSpec(2)).recording;
   EXPECT_DOUBLE_EQ(cost.training_thread_share, 3.0 / 50);
   EXPECT_DOUBLE_EQ(cost.processor_share, 5.0 / 50);
 }
 
 TEST_F(ArmResultTest, SaysWhatRan) {
-  const ArmResult result = Summarize(ServersSpec(3, 2, Sync::RANK), records_);
+  JobSpec spec = ServersSpec(3, 2, Sync::RANK);
+  spec.mutable_experiment()->mutable_training()->set_seed(7);
+  const ArmResult result = Result(spec);
   EXPECT_EQ(result.name, "servers by rank");
   EXPECT_EQ(result.mode, "parameter server, sync, rank order");
+  EXPECT_EQ(result.seed, 7);
+  EXPECT_EQ(result.error, "");
   EXPECT_EQ(result.workers, 3);
   EXPECT_EQ(result.servers, 2);
   EXPECT_EQ(result.steps, 2);
-  EXPECT_EQ(Summarize(ServersSpec(3, 2, Sync::RING), records_).mode,
-            "parameter server, sync, ring order");
-  EXPECT_EQ(Summarize(RingSpec(3), records_).mode, "ring all-reduce");
-  EXPECT_EQ(Summarize(LocalSpec(), records_).mode, "local");
 }
 
 // The smallest value that so large a share of all are not above.
@@ -85,7 +81,7 @@ TEST_F(ArmResultTest, PercentilesAreByNearestRankOverAllRanks) {
   for (const int milliseconds : {30, 20}) {
     AddStep(1).set_total_ns(milliseconds * kMillisecond);
   }
-  const StepTimes times = Summarize(RingSpec(2), records_).step_ms;
+  const StepTimes times = Result(RingSpec(2)).step_ms;
   EXPECT_DOUBLE_EQ(times.p50, 20);
   EXPECT_DOUBLE_EQ(times.p99, 40);
 }
@@ -94,11 +90,11 @@ TEST_F(ArmResultTest, PercentilesOfManySteps) {
   for (int milliseconds = 200; milliseconds >= 1; --milliseconds) {
     AddStep(0).set_total_ns(milliseconds * kMillisecond);
   }
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(1), records_).step_ms.p50, 100);
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(1), records_).step_ms.p99, 198);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(1)).step_ms.p50, 100);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(1)).step_ms.p99, 198);
   AddStep(0).set_total_ns(201 * kMillisecond);
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(1), records_).step_ms.p50, 101);
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(1), records_).step_ms.p99, 199);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(1)).step_ms.p50, 101);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(1)).step_ms.p99, 199);
 }
 
 TEST_F(ArmResultTest, PartsAddUpToTheMean) {
@@ -113,7 +109,7 @@ TEST_F(ArmResultTest, PartsAddUpToTheMean) {
       step.set_total_ns((16 * i + 10 * rank) * kMillisecond);
     }
   }
-  const StepTimes times = Summarize(RingSpec(2), records_).step_ms;
+  const StepTimes times = Result(RingSpec(2)).step_ms;
   EXPECT_DOUBLE_EQ(times.data, 2);
   EXPECT_DOUBLE_EQ(times.forward, 4);
   EXPECT_DOUBLE_EQ(times.backward, 6);
@@ -128,13 +124,13 @@ TEST_F(ArmResultTest, FinalLossIsOfTheLastTwentySteps) {
     for (int step = 0; step < 25; ++step) AddStep(rank).set_loss(step + 100 * rank);
   }
   // Steps 5 to 24 of both.
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(2), records_).final_loss, 14.5 + 50);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).final_loss, 14.5 + 50);
 }
 
 TEST_F(ArmResultTest, FinalLossOfFewSteps) {
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(2), records_).final_loss, 0);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).final_loss, 0);
   for (const double loss : {4.0, 3.0, 2.0}) AddStep(0).set_loss(loss);
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(2), records_).final_loss, 3);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).final_loss, 3);
 }
 
 TEST_F(ArmResultTest, ThroughputIsAllSamplesUntilTheSlowestRankEnded) {
@@ -146,7 +142,7 @@ TEST_F(ArmResultTest, ThroughputIsAllSamplesUntilTheSlowestRankEnded) {
       step.set_total_ns((rank == 0 ? 300 : 90) * kMillisecond);
     }
   }
-  EXPECT_DOUBLE_EQ(Summarize(RingSpec(2), records_).samples_per_second, 300 / 0.5);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).samples_per_second, 300 / 0.5);
 }
 
 class EvaluationTest : public ArmResultTest {
@@ -168,7 +164,7 @@ class EvaluationTest : public ArmResultTest {
 TEST_F(EvaluationTest, TimeIsThatOfTheSlowestRank) {
   AddEvaluation(1, 0.4);
   AddEvaluation(3, 0.9);
-  EXPECT_THAT(Summarize(RingSpec(2), records_).evaluations,
+  EXPECT_THAT(Result(RingSpec(2)).evaluations,
               ElementsAre(AllOf(Field(&EvaluationPoint::step, 1),
                                 Field(&EvaluationPoint::seconds, testing::DoubleEq(1)),
                                 Field(&EvaluationPoint::loss, 1 - 0.4),
@@ -181,71 +177,140 @@ TEST_F(EvaluationTest, TimeIsThatOfTheSlowestRank) {
 // server is on no worker's account.
 TEST_F(EvaluationTest, BytesAreWhatAllProcessesHadSent) {
   AddEvaluation(2, 0.4);
-  EXPECT_EQ(Summarize(RingSpec(2), records_).evaluations[0].bytes, 2 * 20);
-  EXPECT_EQ(Summarize(ServersSpec(2, 1, Sync::RING), records_).evaluations[0].bytes,
-            2 * 20 + 2 * 200);
+  EXPECT_EQ(Result(RingSpec(2)).evaluations[0].bytes, 2 * 20);
+  EXPECT_EQ(Result(ServersSpec(2, 1, Sync::RING)).evaluations[0].bytes, 2 * 20 + 2 * 200);
 }
 
 TEST_F(EvaluationTest, TimeToTargetIsOfTheFirstAtOrPastIt) {
   AddEvaluation(1, 0.4999);
-  EXPECT_EQ(Summarize(RingSpec(2), records_).time_to_target_seconds, std::nullopt);
+  EXPECT_EQ(Result(RingSpec(2)).time_to_target_seconds, std::nullopt);
   AddEvaluation(2, 0.5);
   AddEvaluation(3, 0.9);
-  EXPECT_THAT(Summarize(RingSpec(2), records_).time_to_target_seconds,
-              Optional(testing::DoubleEq(2)));
+  EXPECT_THAT(Result(RingSpec(2)).time_to_target_seconds, Optional(testing::DoubleEq(2)));
 }
 
 TEST_F(EvaluationTest, WithoutATargetThereIsNoTimeToIt) {
   AddEvaluation(3, 0.9);
   JobSpec spec = RingSpec(2);
   spec.mutable_experiment()->mutable_training()->clear_target_accuracy();
-  EXPECT_EQ(Summarize(spec, records_).time_to_target_seconds, std::nullopt);
+  EXPECT_EQ(Result(spec).time_to_target_seconds, std::nullopt);
 }
 
-// Each of 2 ranks sends and receives 40 bytes in each of 2 steps.
-TEST_F(ArmResultTest, TrafficEqualToTheFormulaPasses) {
-  AddTraffic("worker 0", 80, 80).set_initial_out(40);
-  AddTraffic("worker 1", 80, 80).set_initial_in(40);
-  const ArmResult result = Summarize(RingSpec(2), records_);
-  EXPECT_EQ(result.traffic.verdict, Verdict::kPass) << result.traffic.why;
-  ASSERT_EQ(result.endpoints.size(), 2);
-  EXPECT_EQ(result.endpoints[0].name, "worker 0");
-  EXPECT_EQ(result.endpoints[0].role, "worker");
-  EXPECT_EQ(result.endpoints[0].formula_out, 80);
-  EXPECT_EQ(result.endpoints[0].formula_in, 80);
-  EXPECT_EQ(result.endpoints[0].payload_out, 80);
-  EXPECT_EQ(result.endpoints[0].initial_out, 40);
-  EXPECT_EQ(result.endpoints[1].initial_in, 40);
+// A server's clock says when the last slot was there; the bytes are those of the steps
+// that make the model.
+TEST_F(EvaluationTest, TimeOfAServersSnapshotIsTheServers) {
+  AddEvaluation(2, 0.4);
+  EvaluationRecord& evaluation = records_.evaluations[0];
+  evaluation.set_time_ns(1950 * kMillisecond);
+  evaluation.set_version_min(7);
+  evaluation.set_version_max(9);
+  const EvaluationPoint sync = Result(ServersSpec(2, 1, Sync::RING)).evaluations[0];
+  EXPECT_DOUBLE_EQ(sync.seconds, 1.95);
+  EXPECT_EQ(sync.bytes, 2 * 20 + 2 * 200);
+  EXPECT_EQ(sync.version_skew, 2);
+  // Rank 0 has ended its second step by then, rank 1 its first.
+  const EvaluationPoint async = Result(AsyncSpec(2)).evaluations[0];
+  EXPECT_DOUBLE_EQ(async.seconds, 1.95);
+  EXPECT_EQ(async.bytes, 20 + 200 + 10 + 100);
 }
 
-TEST_F(ArmResultTest, TrafficBesideTheFormulaFailsWithBothNumbers) {
-  AddTraffic("worker 0", 80, 80);
-  AddTraffic("worker 1", 80, 80);
-  AddTraffic("server 0", 160, 156);
-  const JobSpec spec = ServersSpec(2, 1, Sync::RING);
-  const Certificate certificate = Summarize(spec, records_).traffic;
-  EXPECT_EQ(certificate.verdict, Verdict::kFail);
-  EXPECT_EQ(certificate.why,
-            "server 0 sent 160 bytes where the formula says 160 and received 156 where "
-            "it says 160");
-  AddTraffic("server 0", 160, 160);
-  EXPECT_EQ(Summarize(spec, records_).traffic.verdict, Verdict::kPass);
-  AddTraffic("worker 1", 84, 80);
-  EXPECT_THAT(Summarize(spec, records_).traffic.why, HasSubstr("worker 1 sent 84"));
+// More steps than the one and fewer than the other have made.
+TEST_F(EvaluationTest, WorkersNeedNotMakeTheSameNumberOfSteps) {
+  StepRecord& step = AddStep(0);
+  step.set_start_ns(3000 * kMillisecond);
+  step.set_payload_out(40);
+  AddEvaluation(4, 0.4);
+  records_.evaluations[0].set_time_ns(4000 * kMillisecond);
+  EXPECT_EQ(Result(AsyncSpec(2)).evaluations[0].bytes, 40 + 30 + 300);
 }
 
-TEST_F(ArmResultTest, UnreportedTrafficFails) {
-  AddTraffic("worker 0", 80, 80);
-  const Certificate certificate = Summarize(RingSpec(2), records_).traffic;
-  EXPECT_EQ(certificate.verdict, Verdict::kFail);
-  EXPECT_EQ(certificate.why, "worker 1 did not report its traffic");
+TEST_F(EvaluationTest, BeforeAnyStepHasEndedNothingWasSent) {
+  AddEvaluation(1, 0.4);
+  records_.evaluations[0].set_time_ns(1);
+  EXPECT_EQ(Result(AsyncSpec(2)).evaluations[0].bytes, 0);
 }
 
-TEST_F(ArmResultTest, OneProcessHasNoTraffic) {
+TEST_F(EvaluationTest, VerdictIsWhetherTheTargetWasReached) {
+  AddEvaluation(2, 0.4999);
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kDidNotReach);
+  AddEvaluation(3, 0.5);
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kReachedTarget);
+  JobSpec spec = RingSpec(2);
+  spec.mutable_experiment()->mutable_training()->clear_target_accuracy();
+  EXPECT_EQ(Result(spec).convergence, Convergence::kFinished);
+}
+
+TEST_F(EvaluationTest, ALossThatIsNotFiniteIsDivergence) {
+  AddEvaluation(3, 0.9);
+  records_.evaluations[0].set_loss(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kDiverged);
+  records_.evaluations[0].set_loss(1);
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kReachedTarget);
+  records_.steps[1][1].set_loss(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kDiverged);
+}
+
+TEST_F(ArmResultTest, ATrainingLossThatEndsNoLowerThanItBeganIsDivergence) {
+  for (int step = 0; step < 10; ++step) AddStep(0).set_loss(step < 9 ? 2 : 2.0001);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
+  records_.steps[0][9].set_loss(1.9999);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
+}
+
+// Four steps against four say nothing.
+TEST_F(ArmResultTest, AFewStepsAreNoDivergence) {
+  for (int step = 0; step < 9; ++step) AddStep(0).set_loss(step);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
+}
+
+TEST_F(ArmResultTest, OfALongRunTheFirstAndLastTwentyStepsCount) {
+  for (int step = 0; step < 100; ++step) AddStep(0).set_loss(step < 50 ? 2 + step : step);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
+  for (int step = 80; step < 100; ++step) records_.steps[0][step].set_loss(step - 70);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDiverged);
+  records_.steps[0][99].set_loss(-200);
+  EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
+}
+
+// A gradient that is not finite ends an arm early, maybe before every worker has made a
+// step. What there is, is reported; what was promised of a whole run does not apply.
+TEST_F(ArmResultTest, AnArmThatEndedEarlyHasDiverged) {
   AddDigests(0, {1, 2});
-  const ArmResult result = Summarize(LocalSpec(), records_);
-  EXPECT_EQ(result.traffic.verdict, Verdict::kNotApplicable);
-  EXPECT_EQ(result.replica.verdict, Verdict::kNotApplicable);
+  const ArmResult result =
+      Result(BoundedSpec(2, 1), absl::OutOfRangeError("worker 0: bias[2] is nan"));
+  EXPECT_EQ(result.error, "worker 0: bias[2] is nan");
+  EXPECT_EQ(result.convergence, Convergence::kDiverged);
+  for (const Certificate* certificate :
+       {&result.replica, &result.traffic, &result.consistency}) {
+    EXPECT_EQ(certificate->verdict, Verdict::kNotApplicable);
+    EXPECT_EQ(certificate->why, "the arm did not come to its end");
+  }
+}
+
+TEST_F(ArmResultTest, EveryCertificateIsChecked) {
+  const ArmResult servers = Result(ServersSpec(2, 1, Sync::RING));
+  EXPECT_EQ(servers.replica.why, "worker 0 made 0 steps of 2");
+  EXPECT_EQ(servers.traffic.why, "worker 0 did not report its traffic");
+  EXPECT_EQ(servers.consistency.why, "slot 0 counted 0 contributions of 4");
+}
+
+TEST_F(ArmResultTest, WaitingIsAShareOfTheTimeOfAllSteps) {
+  for (const int rank : {0, 1}) {
+    StepRecord& step = AddStep(rank);
+    step.set_total_ns((30 - 10 * rank) * kMillisecond);
+    step.set_exposed_ns((5 + rank) * kMillisecond);
+  }
+  records_.steps[0][0].set_peer_late_ns(4 * kMillisecond);
+  records_.steps[0][0].set_waited_for(1);
+  const Waiting waiting = Result(ServersSpec(2, 1, Sync::RING)).waiting;
+  EXPECT_DOUBLE_EQ(waiting.share, 11.0 / 50);
+  EXPECT_THAT(waiting.for_worker, ElementsAre(Pair(1, testing::DoubleEq(4.0 / 50))));
+}
+
+TEST_F(ArmResultTest, SkippedBucketsAreCounted) {
+  AddStep(0).set_skipped_buckets(2);
+  AddStep(1).set_skipped_buckets(3);
+  EXPECT_EQ(Result(RingSpec(2)).skipped_buckets, 5);
 }
 
 TEST_F(ArmResultTest, DigestsAreThoseOfRankZeroWhereItChecked) {
@@ -253,44 +318,27 @@ TEST_F(ArmResultTest, DigestsAreThoseOfRankZeroWhereItChecked) {
   AddStep(0).set_parameter_digest(22);
   AddStep(0);
   AddStep(0).set_parameter_digest(44);
-  const ArmResult result = Summarize(RingSpec(1), records_);
+  const ArmResult result = Result(RingSpec(1));
   EXPECT_THAT(result.digests, ElementsAre(Pair(1, 22), Pair(3, 44)));
   EXPECT_THAT(result.parameter_digest, Optional(44));
 }
 
 TEST_F(ArmResultTest, NoDigestWhereNothingWasChecked) {
   AddStep(0);
-  EXPECT_EQ(Summarize(RingSpec(1), records_).parameter_digest, std::nullopt);
+  EXPECT_EQ(Result(RingSpec(1)).parameter_digest, std::nullopt);
 }
 
-TEST_F(ArmResultTest, EqualReplicasPass) {
-  for (int rank = 0; rank < 3; ++rank) {
-    AddStep(rank);
-    AddDigests(rank, {1, 2});
-  }
-  const Certificate certificate = Summarize(RingSpec(3), records_).replica;
-  EXPECT_EQ(certificate.verdict, Verdict::kPass);
-  EXPECT_EQ(certificate.why, "3 ranks equal at 2 checked steps");
-}
-
-TEST_F(ArmResultTest, UnequalReplicasFailWithTheFirstUnequalStep) {
-  AddDigests(0, {1, 2, 3, 4});
-  AddDigests(1, {1, 2, 3, 0xbad});
-  AddDigests(2, {1, 0xbad, 3, 0xbad});
-  const Certificate certificate = Summarize(RingSpec(3), records_).replica;
-  EXPECT_EQ(certificate.verdict, Verdict::kFail);
-  EXPECT_EQ(certificate.why,
-            "after step 1 worker 0 has digest 0000000000000002, worker 2 "
-            "0000000000000bad");
-}
-
-TEST_F(ArmResultTest, AStepThatOnlyOneRankCheckedFails) {
-  AddDigests(0, {1, 2});
-  AddDigests(1, {1});
-  AddStep(1);
-  const Certificate certificate = Summarize(RingSpec(2), records_).replica;
-  EXPECT_EQ(certificate.verdict, Verdict::kFail);
-  EXPECT_THAT(certificate.why, HasSubstr("after step 1"));
+// Workers of most modes have no parameters in common; the servers' last ones are what
+// the arm has come to.
+TEST_F(ArmResultTest, WithServersTheDigestIsOfTheLastEvaluation) {
+  AddStep(0).set_parameter_digest(22);
+  EXPECT_EQ(Result(AsyncSpec(1)).parameter_digest, std::nullopt);
+  AddEvaluation(1, 0.1);
+  AddEvaluation(2, 0.2);
+  records_.evaluations[0].set_digest(33);
+  records_.evaluations[1].set_digest(44);
+  EXPECT_THAT(Result(AsyncSpec(1)).parameter_digest, Optional(44));
+  EXPECT_THAT(Result(RingSpec(1)).parameter_digest, Optional(22));
 }
 
 }  // namespace

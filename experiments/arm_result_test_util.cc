@@ -45,10 +45,36 @@ JobSpec LocalSpec() {
   return spec;
 }
 
+JobSpec BackupSpec(int workers, int spares) {
+  JobSpec spec = MakeSpec("backup", workers, 1);
+  spec.mutable_arm()->mutable_parameter_server()->mutable_backup()->set_spares(spares);
+  return spec;
+}
+
+JobSpec BoundedSpec(int workers, int bound) {
+  JobSpec spec = MakeSpec("bounded", workers, 1);
+  spec.mutable_arm()->mutable_parameter_server()->mutable_bounded()->set_bound(bound);
+  return spec;
+}
+
+JobSpec AsyncSpec(int workers) {
+  JobSpec spec = MakeSpec("async", workers, 1);
+  spec.mutable_arm()->mutable_parameter_server()->mutable_async();
+  return spec;
+}
+
+JobSpec FixedDelaySpec(int workers, int delay) {
+  JobSpec spec = MakeSpec("fixed_delay", workers, 1);
+  spec.mutable_arm()->mutable_parameter_server()->mutable_fixed_delay()->set_delay(delay);
+  return spec;
+}
+
 ArmResult FullArmResult() {
   ArmResult arm;
   arm.name = "servers";
-  arm.mode = "parameter server, sync, ring order";
+  arm.mode = "parameter server, async";
+  arm.seed = 7;
+  arm.convergence = Convergence::kReachedTarget;
   arm.steps = 1024;
   arm.workers = 2;
   arm.servers = 1;
@@ -63,23 +89,54 @@ ArmResult FullArmResult() {
                  .optimizer = 0.5,
                  .unaccounted = 0.6};
   arm.recording = {.training_thread_share = 0.125, .processor_share = 0.5};
+  arm.waiting = {.share = 0.75, .for_worker = {{0, 0.125}, {1, 0.5}}};
   arm.final_loss = 0.12345;
-  arm.evaluations = {
-      {.step = 512, .seconds = 1.25, .bytes = 100, .loss = 0.75, .accuracy = 0.5},
-      {.step = 1024, .seconds = 2, .bytes = 200, .loss = 0.25, .accuracy = 0.87654}};
+  arm.evaluations = {{.step = 512,
+                      .seconds = 1.25,
+                      .bytes = 100,
+                      .loss = 0.75,
+                      .accuracy = 0.5,
+                      .version_skew = 1},
+                     {.step = 1024,
+                      .seconds = 2,
+                      .bytes = 200,
+                      .loss = 0.25,
+                      .accuracy = 0.87654,
+                      .version_skew = 2}};
   arm.time_to_target_seconds = 2;
+  arm.contributions = {.staleness = {.mean = 1.5, .max = 2, .histogram = {1, 1, 4}},
+                       .clock_lag_max = 3,
+                       .late = 312.5,
+                       .stale = 200,
+                       .workers = {{.made = 1536,
+                                    .applied = 1280,
+                                    .late = 156,
+                                    .stale = 100,
+                                    .staleness_mean = 1.25,
+                                    .staleness_max = 2},
+                                   {.made = 514,
+                                    .applied = 257.5,
+                                    .late = 156.5,
+                                    .stale = 100,
+                                    .staleness_mean = 1.75,
+                                    .staleness_max = 1}}};
+  arm.skipped_buckets = 8;
   arm.endpoints = {{.name = "worker 0",
                     .role = "worker",
+                    .steps = 1024,
                     .payload_out = 4 << 20,
                     .payload_in = 2 << 20,
                     .formula_out = 5 << 20,
                     .formula_in = 3 << 20,
                     .initial_out = 6,
-                    .initial_in = 7}};
+                    .initial_in = 7,
+                    .snapshot_out = 8,
+                    .snapshot_in = 9}};
   arm.parameter_digest = 0xabc;
   arm.digests = {{1023, 0xabc}};
   arm.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};
   arm.traffic = {.verdict = Verdict::kFail, .why = "worker 0 received too little"};
+  arm.consistency = {.verdict = Verdict::kPass, .why = "counted once"};
   return arm;
 }
 

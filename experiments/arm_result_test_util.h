@@ -14,8 +14,14 @@ JobSpec RingSpec(int workers);
 JobSpec ServersSpec(int workers, int servers, Sync::Order order);
 JobSpec LocalSpec();
 
-// Every field is set, no two numbers of a kind are the same, and one certificate passes
-// while the other fails.
+// The same with one server, so that there are two slots; called as their mode.
+JobSpec BackupSpec(int workers, int spares);
+JobSpec BoundedSpec(int workers, int bound);
+JobSpec AsyncSpec(int workers);
+JobSpec FixedDelaySpec(int workers, int delay);
+
+// Every field is set but `error`, no two numbers of a kind are the same, and one
+// certificate fails while the others pass.
 ArmResult FullArmResult();
 
 }  // namespace psring

@@ -94,7 +94,7 @@ class ArmRun {
       if (absl::Status status = writer_->status(); !status.ok()) {
         coordinator_.Abort(status);
       }
-      progress_->Show(spec_.arm().name(), spec_.steps(), recorder_.Progress(),
+      progress_->Show(options_.title, spec_.steps(), recorder_.Progress(),
                       time_.Elapsed());
       CheckRendezvous();
       if (!coordinator_.status().ok()) Hurry();

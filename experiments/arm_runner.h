@@ -18,6 +18,7 @@ struct ArmRunOptions {
   std::string worker_binary;
   std::string server_binary;
   std::string log_folder;  // One file per process.
+  std::string title;       // For whoever watches: "async, seed 3".
   // Processes are started by hand: prints what to start, then waits for them.
   bool external = false;
   // Where the coordinator listens, and how others reach it. Port 0: any free one.

@@ -15,9 +15,11 @@
 #include "common/errors.h"
 #include "common/job_plan.h"
 #include "common/status_macros.h"
+#include "experiments/arm_mode.h"
 #include "experiments/arm_result.h"
 #include "experiments/arm_runner.h"
 #include "experiments/child_processes.h"
+#include "experiments/compare_replicas.h"
 #include "experiments/config.h"
 #include "experiments/database_writer.h"
 #include "experiments/environment.h"
@@ -75,6 +77,12 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
       "%s\n",
       experiment.name(), training.global_batch(), DescribeOptimizer(training.optimizer()),
       training.seed(), folder);
+  if (training.seeds() > 1) {
+    absl::StrAppendFormat(&text, "each arm runs %d times, with the seeds %d to %d\n",
+                          training.seeds(), training.seed(),
+                          training.seed() + training.seeds() - 1);
+  }
+  absl::StrAppend(&text, DescribeArms(specs));
   for (const SlowWorker& slow : experiment.inject().slow_worker()) {
     absl::StrAppendFormat(&text, "injected: worker %d computes %.3g times as long\n",
                           slow.rank(), slow.factor());
@@ -97,16 +105,50 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
   return text;
 }
 
-// Runs the arms in order until one fails.
-absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& options,
-                     const RunFolder& folder, std::unique_ptr<RunDatabase> database,
-                     std::vector<ArmResult>* results) {
+// One run of an arm, with one seed.
+struct PlannedRun {
+  JobSpec spec;
+  std::string title;       // For people: "async", "async, seed 3".
+  std::string log_folder;  // Under logs/: "async", "async/seed-3".
+};
+
+std::vector<PlannedRun> PlanRuns(const std::vector<JobSpec>& arms) {
+  std::vector<PlannedRun> planned;
+  for (const JobSpec& arm : arms) {
+    const std::vector<JobSpec> runs = RunsOf(arm);
+    for (const JobSpec& run : runs) {
+      const std::string& name = arm.arm().name();
+      const uint64_t seed = run.experiment().training().seed();
+      const bool several = runs.size() > 1;
+      planned.push_back(
+          {.spec = run,
+           .title = several ? absl::StrCat(name, ", seed ", seed) : name,
+           .log_folder = several ? absl::StrCat(name, "/seed-", seed) : name});
+    }
+  }
+  return planned;
+}
+
+std::string OneLine(const std::string& title, const ArmResult& result) {
+  const std::string start = absl::StrCat(title, ": ", ToString(result.convergence));
+  if (!result.error.empty()) return absl::StrCat(start, ": ", result.error);
+  return absl::StrFormat("%s, %d steps, final loss %.4f, %.0f samples/s", start,
+                         result.steps, result.final_loss, result.samples_per_second);
+}
+
+// Does them in order until one fails. That a gradient is not finite is a result, and the
+// others go on; `diverged` is the first such error.
+absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& options,
+                    const RunFolder& folder, std::unique_ptr<RunDatabase> database,
+                    std::vector<ArmResult>* results, absl::Status* diverged) {
   const std::string database_path = database->path();
   ChildProcesses children;
   DatabaseWriter writer(std::move(database));
   ProgressDisplay progress(&std::cerr, StderrColumns);
-  for (const JobSpec& spec : specs) {
+  for (const PlannedRun& planned : runs) {
+    const JobSpec& spec = planned.spec;
     ArmRunOptions run;
+    run.title = planned.title;
     run.worker_binary = SiblingBinary("worker/main/worker");
     run.server_binary = SiblingBinary("server/parameter_server");
     run.external = options.external;
@@ -117,23 +159,24 @@ absl::Status RunArms(const std::vector<JobSpec>& specs, const CompareOptions& op
                           : options.advertise;
     }
     run.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
-    ASSIGN_OR_RETURN(run.log_folder, folder.MakeLogFolder(spec.arm().name()));
-    RETURN_IF_ERROR(Annotate(RunArm(spec, run, &writer, &children, &progress),
-                             absl::StrCat("arm ", spec.arm().name())));
-    ASSIGN_OR_RETURN(const ArmRecords records, ReadArm(database_path, spec.arm().name()));
-    results->push_back(Summarize(spec, records));
-    const ArmResult& result = results->back();
-    std::cerr << absl::StrFormat("%s: %d steps, final loss %.4f, %.0f samples/s",
-                                 result.name, result.steps, result.final_loss,
-                                 result.samples_per_second)
-              << std::endl;
+    ASSIGN_OR_RETURN(run.log_folder, folder.MakeLogFolder(planned.log_folder));
+    const absl::Status ended = RunArm(spec, run, &writer, &children, &progress);
+    const absl::Status outcome = Annotate(ended, absl::StrCat("arm ", planned.title));
+    if (!ended.ok() && ExitCodeOf(ended) != ExitCode::kNotANumber) return outcome;
+    diverged->Update(outcome);
+    ASSIGN_OR_RETURN(
+        const ArmRecords records,
+        ReadArm(database_path, spec.arm().name(), spec.experiment().training().seed()));
+    results->push_back(Summarize(spec, records, ended));
+    std::cerr << OneLine(planned.title, results->back()) << std::endl;
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckCertificates(const std::vector<ArmResult>& results) {
   for (const ArmResult& result : results) {
-    for (const Certificate* certificate : {&result.replica, &result.traffic}) {
+    for (const Certificate* certificate :
+         {&result.replica, &result.traffic, &result.consistency}) {
       if (certificate->verdict == Verdict::kFail) {
         return CheckFailedError(
             absl::StrCat("arm ", result.name, ": ", certificate->why));
@@ -180,16 +223,21 @@ absl::Status Compare(const CompareOptions& options) {
                    RunDatabase::Create(absl::StrCat(folder.path(), "/run.db")));
   std::cerr << Announcement(experiment, specs, folder.path()) << std::flush;
 
+  const std::vector<PlannedRun> runs = PlanRuns(specs);
+  std::vector<JobSpec> run_specs;
+  for (const PlannedRun& run : runs) run_specs.push_back(run.spec);
   std::vector<ArmResult> results;
+  absl::Status diverged;
   const absl::Status outcome =
-      RunArms(specs, options, folder, std::move(database), &results);
-  CompareReplicas(specs, &results);
+      DoRuns(runs, options, folder, std::move(database), &results, &diverged);
+  CompareReplicas(run_specs, &results);
   const absl::Status written =
       folder.Write("summary.json", SummaryJson(experiment, results, outcome));
   if (!results.empty()) std::cout << ResultTable(experiment, results) << std::flush;
   RETURN_IF_ERROR(outcome);
   RETURN_IF_ERROR(written);
-  return CheckCertificates(results);
+  RETURN_IF_ERROR(CheckCertificates(results));
+  return diverged;
 }
 
 }  // namespace psring

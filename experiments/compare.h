@@ -25,7 +25,8 @@ struct CompareOptions {
 };
 
 // Results go to stdout, everything else to stderr. Errors have been shown to nobody yet;
-// DataLoss (exit code 3): a certificate failed, and the results say which.
+// DataLoss (exit code 3): a certificate failed, and the results say which; with exit code
+// 6: a gradient was not finite, which ended its arm and no other.
 absl::Status Compare(const CompareOptions& options);
 
 }  // namespace psring

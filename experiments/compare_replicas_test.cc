@@ -1,9 +1,10 @@
-#include <cstdint>
+#include "experiments/compare_replicas.h"
+
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "experiments/arm_result.h"
 #include "experiments/arm_result_test_util.h"
 #include "gtest/gtest.h"
 
@@ -48,6 +49,19 @@ TEST_F(CompareReplicasTest, UnequalArmsFailWithTheFirstUnequalStep) {
   EXPECT_EQ(arms_[0].replica.verdict, Verdict::kPass);
 }
 
+TEST_F(CompareReplicasTest, AlgorithmsThatAddInAnotherOrderNeedNotBeEqual) {
+  for (const int workers : {2, 3}) {
+    specs_.clear();
+    arms_.clear();
+    JobSpec tree = RingSpec(workers);
+    tree.mutable_arm()->mutable_ring()->set_algorithm(RingMode::TREE);
+    Add(RingSpec(workers), {{0, 10}});
+    Add(tree, {{0, 0xbad}});
+    // The sum of two terms is the same either way round.
+    EXPECT_EQ(Compare(1).verdict, workers == 2 ? Verdict::kFail : Verdict::kPass);
+  }
+}
+
 TEST_F(CompareReplicasTest, OnlyStepsThatBothCheckedCount) {
   Add(RingSpec(2), {{0, 10}, {2, 12}});
   Add(ServersSpec(2, 1, Sync::RING), {{1, 0xbad}, {2, 12}});
@@ -87,6 +101,7 @@ TEST_F(CompareReplicasTest, OneReplicaIsComparedWithOtherArms) {
   Add(LocalSpec(), {{0, 10}}, Verdict::kNotApplicable);
   Add(RingSpec(1), {{0, 10}}, Verdict::kNotApplicable);
   EXPECT_EQ(Compare(1).verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks; equal to arm local at 1");
   EXPECT_EQ(arms_[0].replica.verdict, Verdict::kNotApplicable);
 }
 
@@ -103,6 +118,55 @@ TEST_F(CompareReplicasTest, FewerResultsThanArms) {
   Add(ServersSpec(2, 1, Sync::RING), {{0, 10}});
   arms_.pop_back();
   EXPECT_EQ(Compare(0).why, "own ranks");
+}
+
+// Each run has its seed's counterpart in the other arm.
+TEST_F(CompareReplicasTest, RunsAreComparedSeedBySeed) {
+  for (const uint64_t seed : {1, 2}) {
+    JobSpec spec = ServersSpec(3, 1, Sync::RING);
+    spec.mutable_experiment()->mutable_training()->set_seed(seed);
+    Add(spec, {{0, 10 * seed}});
+  }
+  for (const uint64_t seed : {1, 2}) {
+    JobSpec spec = RingSpec(3);
+    spec.mutable_experiment()->mutable_training()->set_seed(seed);
+    Add(spec, {{0, seed == 1 ? 10 : 0xbad}});
+  }
+  EXPECT_EQ(Compare(2).why, "own ranks, and to arm servers at 1");
+  EXPECT_EQ(arms_[3].replica.verdict, Verdict::kFail);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, AnotherOptimizerIsAnotherTraining) {
+  Add(RingSpec(2), {{0, 10}});
+  JobSpec spec = ServersSpec(2, 1, Sync::RING);
+  spec.mutable_experiment()
+      ->mutable_training()
+      ->mutable_optimizer()
+      ->mutable_sgd()
+      ->set_learning_rate(0.5f);
+  Add(spec, {{0, 99}});
+  EXPECT_EQ(Compare(1).why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, ModesThatAreNotInLockstepHaveNoEqual) {
+  Add(RingSpec(2), {{0, 10}});
+  Add(BackupSpec(2, 1), {{0, 99}});
+  Add(BoundedSpec(2, 0), {{0, 99}});
+  Add(AsyncSpec(2), {{0, 99}});
+  Add(BackupSpec(2, 0), {{0, 10}});
+  EXPECT_EQ(Compare(1).why, "own ranks");
+  EXPECT_EQ(arms_[2].replica.why, "own ranks");
+  EXPECT_EQ(arms_[3].replica.why, "own ranks");
+  // Without spares it is sync.
+  EXPECT_EQ(arms_[4].replica.why, "own ranks, and to arm ring at 1");
+}
+
+// One that a gradient has ended may have fewer steps than the other.
+TEST_F(CompareReplicasTest, RunsOfUnequalLengthAreComparedAsFarAsBothGo) {
+  Add(RingSpec(2), {{0, 10}, {1, 11}, {2, 12}});
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 10}, {1, 11}});
+  EXPECT_EQ(Compare(1).why, "own ranks, and to arm ring at 2");
 }
 
 }  // namespace

@@ -5,13 +5,16 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "experiments/arm_mode.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
 #include "experiments/optimizer_config.h"
+#include "experiments/ring_config.h"
 #include "google/protobuf/text_format.h"
 #include "worker/data_set.h"
 
@@ -43,6 +46,8 @@ void FillDefaults(Experiment* experiment) {
     fashion_mnist->set_directory(kFashionMnistDirectory);
   }
   FillOptimizerDefaults(experiment->mutable_training()->mutable_optimizer());
+  Training* training = experiment->mutable_training();
+  if (training->seeds() == 0) training->set_seeds(1);
   Buckets* buckets = experiment->mutable_buckets();
   if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
   if (buckets->first_cap_bytes() == 0) {
@@ -54,7 +59,12 @@ void FillDefaults(Experiment* experiment) {
   liveness->set_dead_seconds(absl::ToDoubleSeconds(settings.dead));
   liveness->set_stall_seconds(absl::ToDoubleSeconds(settings.stall));
   for (Arm& arm : *experiment->mutable_arms()) {
-    if (arm.has_parameter_server()) arm.mutable_parameter_server()->mutable_sync();
+    if (arm.has_parameter_server() && arm.parameter_server().consistency_case() ==
+                                          ParameterServerMode::CONSISTENCY_NOT_SET) {
+      arm.mutable_parameter_server()->mutable_sync();
+    }
+    if (arm.has_optimizer()) FillOptimizerDefaults(arm.mutable_optimizer());
+    if (arm.has_ring()) FillRingDefaults(arm.mutable_ring());
   }
 }
 
@@ -109,7 +119,26 @@ absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
   spec.set_steps(training.has_steps()
                      ? training.steps()
                      : training.epochs() * (train_count / training.global_batch()));
+  if (arm.has_optimizer()) {
+    *spec.mutable_experiment()->mutable_training()->mutable_optimizer() = arm.optimizer();
+  }
+  const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
+  spec.set_contributions_per_update(promise ? promise->contributions_per_update
+                                            : spec.workers());
   return spec;
+}
+
+std::vector<JobSpec> RunsOf(const JobSpec& arm) {
+  const int64_t seeds = arm.experiment().training().seeds();
+  std::vector<JobSpec> runs;
+  for (int64_t i = 0; i < seeds; ++i) {
+    JobSpec& run = runs.emplace_back(arm);
+    Training& training = *run.mutable_experiment()->mutable_training();
+    training.set_seed(training.seed() + i);
+    training.set_seeds(1);
+    if (seeds > 1) run.set_job(absl::StrCat(run.job(), "/seed-", training.seed()));
+  }
+  return runs;
 }
 
 }  // namespace psring

@@ -16,8 +16,9 @@ namespace psring {
 // Reads an experiment in text format (proto/experiment.proto), applies the overrides in
 // their order (experiments/config_text.h has their syntax), checks it, and fills in what
 // was left out: data.fashion_mnist.directory, buckets.cap_bytes (1 MiB),
-// buckets.first_cap_bytes (256 KiB, at most cap_bytes), `sync` for a parameter-server arm
-// without consistency, and the optimizer's settings (experiments/optimizer_config.h).
+// buckets.first_cap_bytes (256 KiB, at most cap_bytes), training.seeds (1), `sync` for a
+// parameter-server arm without consistency, and the settings of optimizers, of the
+// experiment and of arms (experiments/optimizer_config.h).
 // Arms keep their own cluster; ResolveArm resolves it.
 //
 // Errors: NotFound, there is no such file; InvalidArgument, one line that names the file
@@ -34,10 +35,16 @@ std::string PrintExperiment(const Experiment& experiment);
 absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count);
 
 // The job of one arm of a loaded experiment: workers, servers and steps resolved, with
-// epochs turned into steps by the number of training samples. The job's name is
-// "EXPERIMENT/ARM". Errors as CheckAgainstData.
+// epochs turned into steps by the number of training samples; the arm's optimizer in
+// place of the experiment's where it has one. The job's name is "EXPERIMENT/ARM". Errors
+// as CheckAgainstData.
 absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
                                    int64_t train_count);
+
+// The jobs that an arm's job stands for, one for each of its training.seeds, in order:
+// each has its own seed and no other. Where there are several, so are their names:
+// "EXPERIMENT/ARM/seed-7".
+std::vector<JobSpec> RunsOf(const JobSpec& arm);
 
 }  // namespace psring
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -13,7 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "experiments/consistency_config.h"
 #include "experiments/optimizer_config.h"
+#include "experiments/ring_config.h"
 
 namespace psring {
 namespace {
@@ -143,7 +146,7 @@ class Checker {
       return WrongOrMissing("training.global_batch",
                             static_cast<double>(training.global_batch()), "at least 1");
     }
-    RETURN_IF_ERROR(CheckOptimizer(training.optimizer(), origins_));
+    RETURN_IF_ERROR(CheckOptimizer(training.optimizer(), "training.optimizer", origins_));
     RETURN_IF_ERROR(
         CheckAtLeast("training.evaluation_interval", training.evaluation_interval(), 0));
     RETURN_IF_ERROR(
@@ -152,7 +155,26 @@ class Checker {
     if (!(target >= 0 && target <= 1)) {
       return Wrong("training.target_accuracy", absl::StrCat("is ", target), "0 to 1");
     }
-    return absl::OkStatus();
+    if (!Training::NonFinite_IsValid(training.non_finite())) {
+      return Wrong("training.non_finite", absl::StrCat("is ", int{training.non_finite()}),
+                   ValueNames(*Training::NonFinite_descriptor()));
+    }
+    return CheckSeeds(training);
+  }
+
+  absl::Status CheckSeeds(const Training& training) const {
+    if (!origins_.Has("training.seeds")) return absl::OkStatus();
+    const int64_t seeds = training.seeds();
+    if (seeds < 1 || seeds > kMostSeeds) {
+      return Wrong("training.seeds", absl::StrCat("is ", seeds),
+                   absl::StrCat("1 to ", kMostSeeds));
+    }
+    const uint64_t most = std::numeric_limits<uint64_t>::max() - (seeds - 1);
+    if (training.seed() <= most) return absl::OkStatus();
+    return Wrong("training.seed",
+                 absl::StrCat("is ", training.seed(), ", and ", seeds,
+                              " seeds from there are more than there are"),
+                 absl::StrCat("at most ", most));
   }
 
   absl::Status CheckAtLeast(const std::string& path, int64_t value,
@@ -224,6 +246,21 @@ class Checker {
       }
       RETURN_IF_ERROR(CheckMode(path, arm));
       RETURN_IF_ERROR(CheckArmCluster(path, arm));
+      if (arm.has_parameter_server()) {
+        const Cluster cluster = ResolveCluster(experiment_, arm);
+        RETURN_IF_ERROR(CheckConsistency(arm.parameter_server(),
+                                         static_cast<int>(cluster.workers()),
+                                         path + ".parameter_server", origins_));
+      }
+      if (arm.has_optimizer()) {
+        RETURN_IF_ERROR(CheckOptimizer(arm.optimizer(), path + ".optimizer", origins_));
+      }
+      RETURN_IF_ERROR(CheckRing(arm.ring(), path + ".ring", origins_));
+      if (!arm.has_local()) {
+        const Cluster cluster = ResolveCluster(experiment_, arm);
+        RETURN_IF_ERROR(
+            CheckRingOrder(experiment_, arm.name(), cluster.workers(), origins_));
+      }
     }
     return absl::OkStatus();
   }
@@ -231,11 +268,6 @@ class Checker {
   absl::Status CheckMode(const std::string& path, const Arm& arm) const {
     if (arm.mode_case() == Arm::MODE_NOT_SET) {
       return Wrong(path, "has no mode", Members(arm, "mode"));
-    }
-    const Sync::Order order = arm.parameter_server().sync().order();
-    if (!Sync::Order_IsValid(order)) {
-      return Wrong(path + ".parameter_server.sync.order", absl::StrCat("is ", int{order}),
-                   ValueNames(*Sync::Order_descriptor()));
     }
     return absl::OkStatus();
   }

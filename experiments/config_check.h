@@ -12,6 +12,8 @@ namespace psring {
 
 // More workers or servers than this are taken for a slip of the pen.
 inline constexpr int64_t kMostProcesses = 4096;
+// The same for the runs of one arm.
+inline constexpr int64_t kMostSeeds = 1000;
 
 // The numbers of workers and servers of one arm: the arm's own where it has them, else
 // the experiment's. Ring arms have no servers, local ones also exactly one worker.

@@ -49,9 +49,15 @@ TEST(LoadExperimentTest, FillsInDefaults) {
   EXPECT_EQ(experiment.buckets().first_cap_bytes(), 256 << 10);
   EXPECT_TRUE(experiment.arms(0).parameter_server().has_sync());
   EXPECT_EQ(experiment.training().seed(), 0);
+  EXPECT_EQ(experiment.training().seeds(), 1);
+  EXPECT_EQ(experiment.training().non_finite(), Training::STOP);
   EXPECT_TRUE(experiment.training().optimizer().schedule().has_constant());
   ASSERT_OK_AND_ASSIGN(const Experiment small, Load({"buckets.cap_bytes=4096"}));
   EXPECT_EQ(small.buckets().first_cap_bytes(), 4096);
+  ASSERT_OK_AND_ASSIGN(const Experiment own,
+                       Load({"arms[1].optimizer.adam.learning_rate=0.5"}));
+  EXPECT_FALSE(own.arms(0).has_optimizer());
+  EXPECT_EQ(own.arms(1).optimizer().adam().beta1(), 0.9f);
 }
 
 TEST(LoadExperimentTest, KeepsWhatIsSet) {
@@ -65,6 +71,9 @@ TEST(LoadExperimentTest, KeepsWhatIsSet) {
   EXPECT_EQ(experiment.buckets().first_cap_bytes(), 1024);
   EXPECT_EQ(experiment.training().length_case(), Training::kEpochs);
   EXPECT_EQ(experiment.arms(0).parameter_server().sync().order(), Sync::RANK);
+  ASSERT_OK_AND_ASSIGN(const Experiment bounded,
+                       Load({"arms[0].parameter_server.bounded.bound=0"}));
+  EXPECT_TRUE(bounded.arms(0).parameter_server().has_bounded());
 }
 
 TEST(LoadExperimentTest, MissingFile) {
@@ -223,6 +232,14 @@ TEST(LoadExperimentTest, Refuses) {
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
+      {{"training.seeds=0"}, "training.seeds: is 0; allowed: 1 to 1000"},
+      {{"training.seeds=1001"}, "training.seeds: is 1001; allowed: 1 to 1000"},
+      {{"training.seeds=2", "training.seed=18446744073709551615"},
+       "training.seed: is 18446744073709551615, and 2 seeds from there are more than "
+       "there are; allowed: at most 18446744073709551614"},
+      {{"training.non_finite=7"}, "training.non_finite: is 7; allowed: STOP, SKIP"},
+      {{"arms[1].optimizer.sgd.learning_rate=0"},
+       "arms[1].optimizer.sgd.learning_rate: is 0; allowed: a finite number above 0"},
       {{"liveness.stall_seconds=-1"},
        "liveness.stall_seconds: is -1; allowed: a finite number above 0"},
       {{"liveness.dead_seconds=nan"},
@@ -278,6 +295,13 @@ TEST(LoadExperimentTest, Accepts) {
            // Local arms neither need nor limit the number of workers.
            {"arms=[{name: 'local' local {}}]", "cluster={}"},
            {"arms[0].local={}", "inject.slow_worker=[{rank: 1 factor: 2}]"},
+           {"training.seeds=1000"},
+           {"training.seeds=1", "training.seed=18446744073709551615"},
+           {"training.non_finite=SKIP"},
+           {"arms[0].parameter_server.backup.spares=1"},
+           {"arms[0].parameter_server.async={}",
+            "arms[0].parameter_server.stale_updates={scale: ONE drop_above: 0}"},
+           {"arms[1].optimizer={adamw {learning_rate: 0.1} schedule {cosine {}}}"},
        }) {
     EXPECT_OK(Load(overrides)) << testing::PrintToString(overrides);
   }
@@ -287,61 +311,17 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
   ASSERT_OK_AND_ASSIGN(
       const Experiment experiment,
       Load({"training.optimizer.sgd.learning_rate=0.1", "training.target_accuracy=0.7",
-            "training.seed=18446744073709551615", "arms[1].cluster.workers=4",
+            "training.seed=18446744073709551613", "arms[1].cluster.workers=4",
             "inject.slow_worker=[{rank: 1 factor: 1.1}]",
             "training.optimizer.adam={learning_rate: 0.1 beta1: 0}",
             "training.optimizer.schedule={warmup_steps: 9 cosine {final_factor: 0.1}}",
+            "training.seeds=3", "arms[1].optimizer.adagrad.learning_rate=0.1",
+            "arms[0].parameter_server.bounded={}",
+            "arms[0].parameter_server.stale_updates={drop_above: 0}",
             "data.fashion_mnist.directory=/a \"b\""}));
   const std::string text = PrintExperiment(experiment);
   ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(experiment, again)) << text;
-}
-
-TEST(ResolveArmTest, ClusterOfEachMode) {
-  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
-                       Load({"arms=[{name: 'a' parameter_server {}},"
-                             "{name: 'b' ring {} cluster {workers: 3}},"
-                             "{name: 'c' parameter_server {} cluster {servers: 4}},"
-                             "{name: 'd' local {}}]"}));
-  const auto resolve = [&](int arm) {
-    const auto spec = ResolveArm(experiment, experiment.arms(arm), 1000);
-    EXPECT_OK(spec);
-    return std::pair<int, int>(spec->workers(), spec->servers());
-  };
-  EXPECT_EQ(resolve(0), std::pair(2, 1));
-  EXPECT_EQ(resolve(1), std::pair(3, 0));
-  EXPECT_EQ(resolve(2), std::pair(2, 4));
-  EXPECT_EQ(resolve(3), std::pair(1, 0));
-  ASSERT_OK_AND_ASSIGN(const JobSpec spec,
-                       ResolveArm(experiment, experiment.arms(1), 1000));
-  EXPECT_EQ(spec.job(), "test/b");
-  EXPECT_EQ(spec.arm().name(), "b");
-  EXPECT_TRUE(MessageDifferencer::Equals(spec.experiment(), experiment));
-}
-
-TEST(ResolveArmTest, StepsAsGivenOrFromEpochs) {
-  ASSERT_OK_AND_ASSIGN(const Experiment steps, Load());
-  EXPECT_EQ(ResolveArm(steps, steps.arms(0), 60000)->steps(), 100);
-  // 1000 samples make 83 whole batches of 12.
-  ASSERT_OK_AND_ASSIGN(const Experiment epochs, Load({"training.epochs=3"}));
-  EXPECT_EQ(ResolveArm(epochs, epochs.arms(0), 1000)->steps(), 249);
-}
-
-TEST(CheckAgainstDataTest, BatchAndEpochs) {
-  ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load());
-  EXPECT_OK(CheckAgainstData(experiment, 12));
-  const auto too_large = StatusIs(
-      absl::StatusCode::kInvalidArgument,
-      Eq("training.global_batch: is 12, more than the training set has; allowed: at most "
-         "11"));
-  EXPECT_THAT(CheckAgainstData(experiment, 11), too_large);
-  EXPECT_THAT(ResolveArm(experiment, experiment.arms(0), 11), too_large);
-  ASSERT_OK_AND_ASSIGN(const Experiment endless,
-                       Load({"training.epochs=9223372036854775807"}));
-  EXPECT_THAT(CheckAgainstData(endless, 1000),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       Eq("training.epochs: is 9223372036854775807; allowed: at most "
-                          "9223372036854775")));
 }
 
 // The configurations that come with the program.
@@ -352,6 +332,18 @@ TEST(ConfigsTest, FashionMnist) {
   EXPECT_TRUE(experiment.arms(0).has_parameter_server());
   EXPECT_TRUE(experiment.arms(1).has_ring());
   EXPECT_EQ(ResolveArm(experiment, experiment.arms(0), 60000)->steps(), 5 * 468);
+}
+
+TEST(ConfigsTest, Consistency) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       LoadExperiment("experiments/configs/consistency.textproto", {}));
+  std::vector<std::string> arms;
+  for (const Arm& arm : experiment.arms()) {
+    EXPECT_OK(ResolveArm(experiment, arm, 60000));
+    arms.push_back(arm.name());
+  }
+  EXPECT_THAT(arms, testing::ElementsAre("sync", "backup", "bounded_1", "bounded_4",
+                                         "async", "ring"));
 }
 
 }  // namespace

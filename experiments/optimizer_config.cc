@@ -10,13 +10,12 @@
 namespace psring {
 namespace {
 
-constexpr char kPath[] = "training.optimizer";
-
 // The checks of one optimizer. Comparisons are written so that not-a-number fails them.
 class Checker {
  public:
-  Checker(const Optimizer& optimizer, const FieldOrigins& origins)
-      : optimizer_(optimizer), origins_(origins) {}
+  Checker(const Optimizer& optimizer, const std::string& path,
+          const FieldOrigins& origins)
+      : optimizer_(optimizer), path_(path), origins_(origins) {}
 
   absl::Status Check() const {
     switch (optimizer_.kind_case()) {
@@ -34,7 +33,7 @@ class Checker {
         break;
       case Optimizer::KIND_NOT_SET:
         return origins_.Error(
-            kPath, "missing",
+            path_, "missing",
             MemberNames(*Optimizer::descriptor()->FindOneofByName("kind")));
     }
     return CheckSchedule(optimizer_.schedule());
@@ -90,8 +89,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  static std::string Path(const std::string& field) {
-    return absl::StrCat(kPath, ".", field);
+  std::string Path(const std::string& field) const {
+    return absl::StrCat(path_, ".", field);
   }
   // What is not written has a value that is allowed, or is missing.
   template <typename Number>
@@ -119,6 +118,7 @@ class Checker {
   }
 
   const Optimizer& optimizer_;
+  const std::string& path_;
   const FieldOrigins& origins_;
 };
 
@@ -149,8 +149,9 @@ std::string DescribeAfterWarmup(const Schedule& schedule) {
 
 }  // namespace
 
-absl::Status CheckOptimizer(const Optimizer& optimizer, const FieldOrigins& origins) {
-  return Checker(optimizer, origins).Check();
+absl::Status CheckOptimizer(const Optimizer& optimizer, const std::string& path,
+                            const FieldOrigins& origins) {
+  return Checker(optimizer, path, origins).Check();
 }
 
 void FillOptimizerDefaults(Optimizer* optimizer) {

@@ -1,5 +1,5 @@
-// The optimizer of an experiment: what it must satisfy, its defaults, and its one-line
-// description.
+// The optimizer of an experiment or arm: what it must satisfy, its defaults, and its
+// one-line description.
 #ifndef PSRING_EXPERIMENTS_OPTIMIZER_CONFIG_H_
 #define PSRING_EXPERIMENTS_OPTIMIZER_CONFIG_H_
 
@@ -12,9 +12,10 @@
 
 namespace psring {
 
-// OK, or the first thing that is wrong with `training.optimizer` as written, before
-// defaults; `origins` tells where that stands.
-absl::Status CheckOptimizer(const Optimizer& optimizer, const FieldOrigins& origins);
+// OK, or the first thing that is wrong with the optimizer as written at `path`
+// ("training.optimizer"), before defaults; `origins` tells where that stands.
+absl::Status CheckOptimizer(const Optimizer& optimizer, const std::string& path,
+                            const FieldOrigins& origins);
 
 // The defaults that proto/experiment.proto states, but for a cosine's length, which is
 // the arm's.

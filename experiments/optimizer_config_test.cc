@@ -29,7 +29,7 @@ absl::Status Check(const std::string& optimizer) {
   const absl::Status read = ReadText(
       absl::StrCat("training { optimizer {\n", optimizer, "} }"), &experiment, &origins);
   EXPECT_OK(read);
-  return CheckOptimizer(experiment.training().optimizer(), origins);
+  return CheckOptimizer(experiment.training().optimizer(), "training.optimizer", origins);
 }
 
 TEST(CheckOptimizerTest, Accepts) {

@@ -1,12 +1,15 @@
 #include "experiments/plan_table.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job_plan.h"
 #include "common/optimizer.h"
+#include "experiments/arm_mode.h"
+#include "experiments/optimizer_config.h"
 #include "experiments/text.h"
 #include "experiments/traffic_formula.h"
 
@@ -81,6 +84,12 @@ std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
   activations *= training.global_batch() / spec.workers() * kFloatBytes;
   const int64_t interval = training.evaluation_interval();
   const int64_t snapshots = interval == 0 ? 1 : (spec.steps() + interval - 1) / interval;
+  // A server's copies of the versions that workers have read, for each the parameters.
+  const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
+  int64_t versions = promise ? promise->older_versions : 0;
+  if (spec.arm().parameter_server().stale_updates().delay_compensation() != 0) {
+    versions += spec.workers();
+  }
 
   std::vector<std::vector<std::string>> rows;
   const auto row = [&](const std::string& name, std::vector<int64_t> parts) {
@@ -95,28 +104,31 @@ std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
   for (int rank = 0; rank < spec.workers(); ++rank) {
     const bool steps_here = spec.servers() == 0;
     row(absl::StrCat("worker ", rank),
-        {model, model, steps_here ? state(model) : 0, 0, activations, samples,
-         rank == 0 ? snapshots * model : 0});
+        {model, model, steps_here ? state(model) : 0, 0, 0, activations, samples,
+         rank == 0 ? (steps_here ? snapshots : 1) * model : 0});
   }
   for (int server = 0; server < spec.servers(); ++server) {
     const int64_t share = ServerStepBytes(plan.slots, server, /*workers=*/1);
-    row(absl::StrCat("server ", server),
-        {share, 0, state(share), share * spec.workers(), 0, 0, 0});
+    row(absl::StrCat("server ", server), {share, 0, state(share), share * spec.workers(),
+                                          share * versions, 0, 0, share * snapshots});
   }
-  return FormatTable({"memory, bytes", "parameters", "gradients", "optimizer",
-                      "contributions", "activations", "data set", "snapshots", "sum"},
-                     rows);
+  return FormatTable(
+      {"memory, bytes", "parameters", "gradients", "optimizer", "contributions",
+       "older versions", "activations", "data set", "snapshots", "sum"},
+      rows);
 }
 
 }  // namespace
 
 std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
   const JobPlan plan = PlanJob(spec);
-  std::string text = absl::StrCat(
-      "arm ", spec.arm().name(), ": ", spec.workers(), " workers, ", spec.servers(),
-      " servers, ", WithThousands(spec.steps()), " steps, ",
-      WithThousands(plan.layout.count()), " parameters (",
-      WithThousands(plan.layout.bytes()), " bytes)\n\n", BucketTable(plan), "\n");
+  std::string text =
+      absl::StrCat("arm ", spec.arm().name(), ": ", spec.workers(), " workers, ",
+                   spec.servers(), " servers, ", WithThousands(spec.steps()), " steps, ",
+                   WithThousands(plan.layout.count()), " parameters (",
+                   WithThousands(plan.layout.bytes()), " bytes)\nmode: ", ModeOf(spec),
+                   "; ", DescribeOptimizer(spec.experiment().training().optimizer()),
+                   "\n\n", BucketTable(plan), "\n");
   if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(plan), "\n");
   absl::StrAppend(&text, TrafficRows(spec, plan), "\n", MemoryRows(spec, plan, data));
   return text;

@@ -9,7 +9,8 @@
 
 namespace psring {
 
-// Processes, buckets, slots, bytes per step, endpoint and direction, memory per process.
+// Mode and its settings, processes, buckets, slots, bytes per step, endpoint and
+// direction, memory per process.
 std::string PlanTable(const JobSpec& spec, const DataSetShape& data);
 
 }  // namespace psring

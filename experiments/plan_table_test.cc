@@ -29,7 +29,9 @@ JobSpec MakeSpec() {
   Experiment& experiment = *spec.mutable_experiment();
   experiment.mutable_training()->set_global_batch(6);
   experiment.mutable_training()->set_evaluation_interval(2);
-  experiment.mutable_training()->mutable_optimizer()->mutable_sgd()->set_momentum(0.9f);
+  Sgd& sgd = *experiment.mutable_training()->mutable_optimizer()->mutable_sgd();
+  sgd.set_learning_rate(0.5f);
+  sgd.set_momentum(0.9f);
   experiment.mutable_buckets()->set_first_cap_bytes(16);
   experiment.mutable_buckets()->set_cap_bytes(80);
   ParameterLayout layout;
@@ -66,6 +68,8 @@ std::vector<std::string> LinesOf(const JobSpec& spec) {
 TEST(PlanTableTest, SaysWhatRuns) {
   EXPECT_EQ(LinesOf(ServersSpec())[0],
             "arm servers: 3 workers, 2 servers, 5 steps, 27 parameters (108 bytes)");
+  EXPECT_EQ(LinesOf(ServersSpec())[1],
+            "mode: parameter server, sync, ring order; sgd, learning rate 0.5");
 }
 
 TEST(PlanTableTest, BucketsInOrderOfLaunch) {
@@ -115,15 +119,29 @@ TEST(PlanTableTest, TrafficOfTheRing) {
 // bytes and a label. Worker 0 keeps snapshots after steps 2, 4 and 5.
 TEST(PlanTableTest, MemoryOfTheRing) {
   EXPECT_THAT(LinesOf(RingSpec()),
-              AllOf(Contains("worker 0 108 108 108 0 136 45 324 829"),
-                    Contains("worker 1 108 108 108 0 136 45 0 505")));
+              AllOf(Contains("worker 0 108 108 108 0 0 136 45 324 829"),
+                    Contains("worker 1 108 108 108 0 0 136 45 0 505")));
 }
 
-// Contributions are those of 3 workers to the server's share.
+// Contributions are those of 3 workers to the server's share, and so are 3 snapshots;
+// worker 0 fetches one at a time.
 TEST(PlanTableTest, MemoryWithServersLiesWhereTheOptimizerRuns) {
-  EXPECT_THAT(LinesOf(ServersSpec()), AllOf(Contains("worker 1 108 108 0 0 136 45 0 397"),
-                                            Contains("server 0 56 0 56 168 0 0 0 280"),
-                                            Contains("server 1 52 0 52 156 0 0 0 260")));
+  EXPECT_THAT(LinesOf(ServersSpec()),
+              AllOf(Contains("worker 0 108 108 0 0 0 136 45 108 505"),
+                    Contains("worker 1 108 108 0 0 0 136 45 0 397"),
+                    Contains("server 0 56 0 56 168 0 0 0 168 448"),
+                    Contains("server 1 52 0 52 156 0 0 0 156 416")));
+}
+
+// A delay of 5 keeps 5 versions, delay compensation what each worker has read.
+TEST(PlanTableTest, OlderVersionsTakeMemory) {
+  JobSpec spec = ServersSpec();
+  ParameterServerMode& mode = *spec.mutable_arm()->mutable_parameter_server();
+  mode.mutable_fixed_delay()->set_delay(5);
+  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 56 168 280 0 0 168 728"));
+  mode.mutable_async();
+  mode.mutable_stale_updates()->set_delay_compensation(0.5f);
+  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 56 168 168 0 0 168 616"));
 }
 
 TEST(PlanTableTest, WithoutMomentumThereIsNoOptimizerState) {
@@ -133,7 +151,7 @@ TEST(PlanTableTest, WithoutMomentumThereIsNoOptimizerState) {
       ->mutable_optimizer()
       ->mutable_sgd()
       ->clear_momentum();
-  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 0 168 0 0 0 224"));
+  EXPECT_THAT(LinesOf(spec), Contains("server 0 56 0 0 168 0 0 0 168 392"));
 }
 
 TEST(PlanTableTest, AdamKeepsTwoFloatsForEachElement) {
@@ -141,15 +159,15 @@ TEST(PlanTableTest, AdamKeepsTwoFloatsForEachElement) {
   for (JobSpec* const spec : {&ring, &servers}) {
     spec->mutable_experiment()->mutable_training()->mutable_optimizer()->mutable_adam();
   }
-  EXPECT_THAT(LinesOf(ring), Contains("worker 1 108 108 216 0 136 45 0 613"));
-  EXPECT_THAT(LinesOf(servers), AllOf(Contains("worker 1 108 108 0 0 136 45 0 397"),
-                                      Contains("server 0 56 0 112 168 0 0 0 336")));
+  EXPECT_THAT(LinesOf(ring), Contains("worker 1 108 108 216 0 0 136 45 0 613"));
+  EXPECT_THAT(LinesOf(servers), AllOf(Contains("worker 1 108 108 0 0 0 136 45 0 397"),
+                                      Contains("server 0 56 0 112 168 0 0 0 168 504")));
 }
 
 TEST(PlanTableTest, WithoutAnIntervalOnlyTheLastStepIsKept) {
   JobSpec spec = RingSpec();
   spec.mutable_experiment()->mutable_training()->clear_evaluation_interval();
-  EXPECT_THAT(LinesOf(spec), Contains("worker 0 108 108 108 0 136 45 108 613"));
+  EXPECT_THAT(LinesOf(spec), Contains("worker 0 108 108 108 0 0 136 45 108 613"));
 }
 
 }  // namespace

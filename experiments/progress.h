@@ -10,11 +10,11 @@
 
 namespace psring {
 
-// How far an arm is: the slowest rank counts.
+// How far an arm is.
 struct ArmProgress {
-  int64_t steps_done = 0;
-  int64_t samples = 0;                            // Over all ranks.
-  double loss = 0;                                // Mean over ranks of their last step.
+  int64_t steps_done = 0;  // Of all ranks together, divided by their number.
+  int64_t samples = 0;     // Over all ranks.
+  double loss = 0;         // Mean over ranks of their last step.
   absl::Duration trained = absl::ZeroDuration();  // Since step 0 began.
 };
 

@@ -1,5 +1,6 @@
 #include "experiments/result_table.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,9 @@ std::vector<ArmResult> TwoArms() {
 }
 
 // Lines with the blanks between columns made one.
-std::vector<std::string> LinesOf(const Experiment& experiment) {
-  std::vector<std::string> lines =
-      absl::StrSplit(ResultTable(experiment, TwoArms()), '\n');
+std::vector<std::string> LinesOf(const Experiment& experiment,
+                                 const std::vector<ArmResult>& runs = TwoArms()) {
+  std::vector<std::string> lines = absl::StrSplit(ResultTable(experiment, runs), '\n');
   for (std::string& line : lines) absl::RemoveExtraAsciiWhitespace(&line);
   return lines;
 }
@@ -74,12 +75,84 @@ TEST(ResultTableTest, TrafficBesideItsFormulaAndPerStep) {
                      "2.0")));
 }
 
+TEST(ResultTableTest, WaitingStalenessAndContributions) {
+  EXPECT_THAT(
+      LinesOf(WithTarget(0)),
+      AllOf(Contains("waiting, share of all time 75.0 % 0.0 %"),
+            Contains("longest for worker 1, 50.0 % -"),
+            Contains("verdict reached target finished"),
+            Contains("staleness: mean / max 1.50 / 2 -"),
+            Contains("contributions dropped 512 (25.0 %) -"),
+            Contains("made by worker 0 1536 -"), Contains("made by worker 1 514 -"),
+            Contains("staleness of contributions 0 1 2"),
+            Contains("servers 17 % ▁ 17 % ▁ 67 % ▅"),
+            Contains("buckets skipped, not finite 8 0")));
+}
+
+TEST(ResultTableTest, WithoutServersThereIsNoWordOfContributions) {
+  EXPECT_THAT(LinesOf(WithTarget(0), {TwoArms()[1]}),
+              AllOf(Each(Not(HasSubstr("contributions"))),
+                    Each(Not(HasSubstr("skipped"))), Each(Not(HasSubstr("staleness"))),
+                    Contains("waiting, share of all time 0.0 %")));
+}
+
+TEST(ResultTableTest, ManyWorkersHaveNoRowEach) {
+  std::vector<ArmResult> runs = TwoArms();
+  runs[0].contributions.workers.resize(9, {.made = 700});
+  EXPECT_THAT(LinesOf(WithTarget(0), runs),
+              Contains("made by each worker 514 to 1536 -"));
+}
+
+TEST(ResultTableTest, ADivergedArmHasARow) {
+  ArmResult arm = TwoArms()[1];
+  arm.convergence = Convergence::kDiverged;
+  arm.final_loss = std::numeric_limits<double>::quiet_NaN();
+  arm.error = "worker 0: bias[2] is nan";
+  arm.endpoints = {{.name = "worker 0", .role = "worker"}};
+  EXPECT_THAT(
+      LinesOf(WithTarget(0.5), {arm}),
+      AllOf(Contains("verdict diverged"), Contains("final training loss not finite"),
+            Contains("test accuracy -"), Contains("seconds to 50 % never"),
+            Each(Not(HasSubstr("payload")))));
+}
+
+TEST(ResultTableTest, SeveralSeedsShowMedianAndRange) {
+  std::vector<ArmResult> runs;
+  for (const uint64_t seed : {4, 5, 6}) {
+    ArmResult run = TwoArms()[0];
+    run.seed = seed;
+    run.samples_per_second = 1000.0 * static_cast<double>(seed * seed);
+    run.step_ms.data = 0.1 * static_cast<double>(seed * seed);
+    if (seed == 6) {
+      run.convergence = Convergence::kDidNotReach;
+      run.time_to_target_seconds.reset();
+      run.traffic.verdict = Verdict::kPass;
+      run.replica = {.verdict = Verdict::kFail, .why = "2 ranks differ"};
+    }
+    runs.push_back(run);
+  }
+  EXPECT_THAT(
+      LinesOf(WithTarget(0.5), runs),
+      AllOf(Contains("seeds 4 to 6"), Contains("samples/s 25,000 (16,000 to 36,000)"),
+            Contains("= data 2.567"), Contains("final training loss 0.1235"),
+            Contains("test accuracy 87.65 %"),
+            Contains("seconds to 50 % 2.00 (2.00 to never)"),
+            Contains("verdict reached target 2 of 3, did not reach 1 of 3"),
+            Contains("made by worker 1 514"),
+            Contains("replica FAIL servers, seed 6: 2 ranks differ"),
+            Contains("traffic FAIL servers, seed 4: worker 0 received too little"),
+            Contains("consistency PASS servers, 3 of 3 seeds: counted once"),
+            Each(Not(HasSubstr("digest")))));
+}
+
 TEST(ResultTableTest, CertificatesSayWhy) {
   EXPECT_THAT(LinesOf(WithTarget(0)),
               AllOf(Contains("replica PASS servers: 2 ranks equal"),
                     Contains("traffic FAIL servers: worker 0 received too little"),
                     Contains("replica not applicable local:"),
-                    Contains("traffic not applicable local:")));
+                    Contains("traffic not applicable local:"),
+                    Contains("consistency PASS servers: counted once"),
+                    Contains("consistency not applicable local:")));
 }
 
 }  // namespace

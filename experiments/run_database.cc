@@ -9,12 +9,14 @@
 
 namespace psring {
 
-// Every table but `events`, which has no key of its own, is its key's tree and nothing
-// else: rows arrive nearly in that order.
+// Every table is its key's tree and nothing else, because rows arrive nearly in that
+// order, but for two that have no key: `events`, and `contributions`, where one that is
+// counted twice must show and not be refused.
 const char kRunSchema[] = R"sql(
 CREATE TABLE runs (
   run INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  seed INTEGER NOT NULL,
   job TEXT NOT NULL,
   mode TEXT NOT NULL,
   workers INTEGER NOT NULL,
@@ -23,7 +25,8 @@ CREATE TABLE runs (
   configuration TEXT NOT NULL,
   started_unix_ns INTEGER NOT NULL,
   ended_unix_ns INTEGER,
-  outcome TEXT
+  outcome TEXT,
+  UNIQUE (name, seed)
 );
 CREATE TABLE processes (
   run INTEGER NOT NULL REFERENCES runs,
@@ -53,6 +56,10 @@ CREATE TABLE steps (
   recording_ns INTEGER NOT NULL,
   payload_out INTEGER NOT NULL,
   payload_in INTEGER NOT NULL,
+  peer_late_ns INTEGER NOT NULL,
+  waited_for INTEGER,
+  version_skew INTEGER NOT NULL,
+  skipped_buckets INTEGER NOT NULL,
   PRIMARY KEY (run, rank, step)
 ) WITHOUT ROWID;
 CREATE TABLE buckets (
@@ -72,17 +79,18 @@ CREATE TABLE digests (
   digest TEXT NOT NULL,
   PRIMARY KEY (run, rank, step)
 ) WITHOUT ROWID;
-CREATE TABLE updates (
+CREATE TABLE contributions (
   run INTEGER NOT NULL REFERENCES runs,
   server INTEGER NOT NULL,
   slot INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  version_read INTEGER NOT NULL,
   version INTEGER NOT NULL,
-  time_ns INTEGER NOT NULL,
-  contributions INTEGER NOT NULL,
-  rank INTEGER,
-  version_read INTEGER,
-  PRIMARY KEY (run, server, slot, version)
-) WITHOUT ROWID;
+  dropped TEXT,
+  clock_lag INTEGER NOT NULL,
+  time_ns INTEGER NOT NULL
+);
 CREATE TABLE links (
   run INTEGER NOT NULL REFERENCES runs,
   process TEXT NOT NULL,
@@ -96,6 +104,10 @@ CREATE TABLE evaluations (
   step INTEGER NOT NULL,
   loss REAL,
   accuracy REAL NOT NULL,
+  digest TEXT NOT NULL,
+  time_ns INTEGER,
+  version_min INTEGER,
+  version_max INTEGER,
   PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE events (
@@ -113,6 +125,8 @@ CREATE TABLE recording (
   PRIMARY KEY (run, process, work)
 ) WITHOUT ROWID;
 )sql";
+
+int64_t SeedAsInteger(uint64_t seed) { return static_cast<int64_t>(seed); }
 
 namespace {
 
@@ -141,6 +155,17 @@ std::string Outcome(const absl::Status& status) {
 }
 
 std::string Hex(uint64_t bits) { return absl::StrFormat("%016x", bits); }
+
+SqliteValue Dropped(ContributionRecord::Outcome outcome) {
+  switch (outcome) {
+    case ContributionRecord::LATE:
+      return absl::string_view("late");
+    case ContributionRecord::STALE:
+      return absl::string_view("stale");
+    default:
+      return nullptr;
+  }
+}
 
 SqliteValue OrNull(bool there, int64_t value) {
   return there ? SqliteValue(value) : SqliteValue(nullptr);
@@ -178,9 +203,10 @@ absl::Status RunDatabase::Commit() { return Execute("COMMIT", {}); }
 absl::Status RunDatabase::BeginRun(const JobSpec& spec, absl::string_view mode,
                                    absl::string_view configuration, absl::Time started) {
   return Execute(
-      "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-      {++run_, spec.arm().name(), spec.job(), mode, spec.workers(), spec.servers(),
-       spec.steps(), configuration, absl::ToUnixNanos(started)});
+      "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+      {++run_, spec.arm().name(), SeedAsInteger(spec.experiment().training().seed()),
+       spec.job(), mode, spec.workers(), spec.servers(), spec.steps(), configuration,
+       absl::ToUnixNanos(started)});
 }
 
 absl::Status RunDatabase::EndRun(absl::Time ended, const absl::Status& outcome) {
@@ -206,31 +232,33 @@ absl::Status RunDatabase::EndProcess(const Hello& process, absl::Time left,
 
 absl::Status RunDatabase::AddRecords(const Member& from, const RecordBatch& batch) {
   for (const StepRecord& step : batch.steps()) RETURN_IF_ERROR(AddStep(step));
-  for (const UpdateRecord& update : batch.updates()) {
-    RETURN_IF_ERROR(
-        Execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                {run_, from.rank(), update.slot(), update.version(), update.time_ns(),
-                 update.contributions(), OrNull(update.has_rank(), update.rank()),
-                 OrNull(update.has_version_read(), update.version_read())}));
+  for (const ContributionRecord& contribution : batch.contributions()) {
+    RETURN_IF_ERROR(AddContribution(from, contribution));
   }
   for (const TrafficRecord& traffic : batch.traffic()) {
     RETURN_IF_ERROR(AddTraffic(traffic));
   }
   for (const EvaluationRecord& evaluation : batch.evaluations()) {
-    RETURN_IF_ERROR(
-        Execute("INSERT INTO evaluations VALUES (?, ?, ?, ?)",
-                {run_, evaluation.step(), evaluation.loss(), evaluation.accuracy()}));
+    RETURN_IF_ERROR(Execute(
+        "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        {run_, evaluation.step(), evaluation.loss(), evaluation.accuracy(),
+         Hex(evaluation.digest()), OrNull(evaluation.has_time_ns(), evaluation.time_ns()),
+         OrNull(evaluation.has_version_min(), evaluation.version_min()),
+         OrNull(evaluation.has_version_max(), evaluation.version_max())}));
   }
   return absl::OkStatus();
 }
 
 absl::Status RunDatabase::AddStep(const StepRecord& step) {
   RETURN_IF_ERROR(
-      Execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      Execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+              "?, ?, ?)",
               {run_, step.rank(), step.step(), step.samples(), step.loss(),
                step.start_ns(), step.total_ns(), step.data_ns(), step.forward_ns(),
                step.backward_ns(), step.exposed_ns(), step.optimizer_ns(),
-               step.recording_ns(), step.payload_out(), step.payload_in()}));
+               step.recording_ns(), step.payload_out(), step.payload_in(),
+               step.peer_late_ns(), OrNull(step.has_waited_for(), step.waited_for()),
+               step.version_skew(), step.skipped_buckets()}));
   for (int bucket = 0; bucket < step.buckets_size(); ++bucket) {
     const BucketTimes& times = step.buckets(bucket);
     RETURN_IF_ERROR(Execute("INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -240,6 +268,15 @@ absl::Status RunDatabase::AddStep(const StepRecord& step) {
   if (!step.has_parameter_digest()) return absl::OkStatus();
   return Execute("INSERT INTO digests VALUES (?, ?, ?, ?)",
                  {run_, step.rank(), step.step(), Hex(step.parameter_digest())});
+}
+
+absl::Status RunDatabase::AddContribution(const Member& server,
+                                          const ContributionRecord& contribution) {
+  return Execute("INSERT INTO contributions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 {run_, server.rank(), contribution.slot(), contribution.rank(),
+                  contribution.step(), contribution.version_read(),
+                  contribution.version(), Dropped(contribution.outcome()),
+                  contribution.clock_lag(), contribution.time_ns()});
 }
 
 absl::Status RunDatabase::AddTraffic(const TrafficRecord& traffic) {
@@ -252,6 +289,8 @@ absl::Status RunDatabase::AddTraffic(const TrafficRecord& traffic) {
   RETURN_IF_ERROR(add("payload", "in", traffic.payload_in()));
   RETURN_IF_ERROR(add("initial", "out", traffic.initial_out()));
   RETURN_IF_ERROR(add("initial", "in", traffic.initial_in()));
+  RETURN_IF_ERROR(add("snapshot", "out", traffic.snapshot_out()));
+  RETURN_IF_ERROR(add("snapshot", "in", traffic.snapshot_in()));
   if (traffic.has_wire_out()) RETURN_IF_ERROR(add("wire", "out", traffic.wire_out()));
   if (traffic.has_wire_in()) RETURN_IF_ERROR(add("wire", "in", traffic.wire_in()));
   return absl::OkStatus();

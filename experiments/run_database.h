@@ -22,7 +22,10 @@ namespace psring {
 // The file's tables, as SQL; experiments/SCHEMA.md says what each column means. A change
 // of it raises the version, which the file carries as PRAGMA user_version.
 extern const char kRunSchema[];
-inline constexpr int kRunSchemaVersion = 1;
+inline constexpr int kRunSchemaVersion = 2;
+
+// SQLite's integers have a sign: seeds from 2^63 on are negative in the file.
+int64_t SeedAsInteger(uint64_t seed);
 
 enum class Severity { kInfo, kWarning, kError };
 
@@ -62,6 +65,8 @@ class RunDatabase {
   // Prepares each statement once.
   absl::Status Execute(absl::string_view sql, std::initializer_list<SqliteValue> values);
   absl::Status AddStep(const StepRecord& step);
+  absl::Status AddContribution(const Member& server,
+                               const ContributionRecord& contribution);
   absl::Status AddTraffic(const TrafficRecord& traffic);
 
   const std::unique_ptr<SqliteConnection> connection_;

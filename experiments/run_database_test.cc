@@ -26,6 +26,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// SQLite's integers have a sign, and seeds have none.
+constexpr uint64_t kSeed = std::numeric_limits<uint64_t>::max();
 constexpr absl::Time kStarted = absl::FromUnixSeconds(1'000);
 constexpr absl::Time kEnded = absl::FromUnixSeconds(2'000);
 
@@ -36,6 +38,7 @@ JobSpec MakeSpec(const std::string& name) {
   spec.set_workers(2);
   spec.set_servers(1);
   spec.set_steps(3);
+  spec.mutable_experiment()->mutable_training()->set_seed(kSeed);
   return spec;
 }
 
@@ -73,6 +76,10 @@ StepRecord MakeStep(int rank, int64_t step, int buckets) {
   record.set_recording_ns(++value);
   record.set_payload_out(++value);
   record.set_payload_in(++value);
+  record.set_peer_late_ns(++value);
+  if (step % 2 == 0) record.set_waited_for(static_cast<int32_t>(++value));
+  record.set_version_skew(++value);
+  record.set_skipped_buckets(static_cast<int32_t>(++value));
   // The highest bit, too: SQLite's integers have a sign.
   if (step % 2 == 1) record.set_parameter_digest(~static_cast<uint64_t>(++value));
   for (int bucket = 0; bucket < buckets; ++bucket) {
@@ -128,14 +135,14 @@ TEST_F(RunDatabaseTest, ARunAndItsProcesses) {
   ASSERT_OK(database_->AddProcess(MakeHello(SERVER, 0), kStarted));
   ASSERT_OK(database_->AddProcess(MakeHello(WORKER, 1), kStarted));
   constexpr char kRuns[] =
-      "SELECT run, name, job, mode, workers, servers, steps, configuration, "
+      "SELECT run, name, seed, job, mode, workers, servers, steps, configuration, "
       "started_unix_ns, ended_unix_ns, outcome FROM runs";
   constexpr char kProcesses[] =
       "SELECT run, role, rank, host, process_id, incarnation, joined_unix_ns, "
       "left_unix_ns, outcome FROM processes";
-  EXPECT_THAT(Rows(kRuns, 11),
-              ElementsAre("1|first|test/first|some mode|2|1|3|name: \"x\"|1000000000000|"
-                          "NULL|NULL"));
+  EXPECT_THAT(Rows(kRuns, 12),
+              ElementsAre("1|first|-1|test/first|some mode|2|1|3|name: \"x\"|"
+                          "1000000000000|NULL|NULL"));
   ASSERT_OK(database_->EndProcess(MakeHello(WORKER, 1), kEnded, PeerLostError("lost")));
   ASSERT_OK(database_->EndRun(kEnded, PeerLostError("worker 1 was lost")));
   EXPECT_THAT(Rows(kProcesses, 9),
@@ -149,29 +156,34 @@ TEST_F(RunDatabaseTest, ARunAndItsProcesses) {
                           "2|second|2000000000000|ok"));
 }
 
-TEST_F(RunDatabaseTest, BucketsUpdatesEventsAndRecordingTime) {
+TEST_F(RunDatabaseTest, BucketsContributionsEventsAndRecordingTime) {
   ASSERT_OK(BeginRun("first"));
   RecordBatch worker;
   *worker.add_steps() = MakeStep(/*rank=*/0, /*step=*/0, /*buckets=*/2);
   ASSERT_OK(database_->AddRecords(MakeMember(WORKER, 0), worker));
   EXPECT_THAT(
       Rows("SELECT * FROM buckets", 7),
-      ElementsAre("1|0|0|0|1000013|1000014|1000015", "1|0|0|1|1000016|1000017|1000018"));
+      ElementsAre("1|0|0|0|1000017|1000018|1000019", "1|0|0|1|1000020|1000021|1000022"));
 
   RecordBatch server;
-  UpdateRecord& round = *server.add_updates();
-  round.set_slot(5);
-  round.set_version(6);
-  round.set_time_ns(7);
-  round.set_contributions(8);
-  UpdateRecord& push = *server.add_updates();
-  push = round;
-  push.set_version(7);
-  push.set_rank(0);
-  push.set_version_read(0);
+  for (const auto outcome : {ContributionRecord::APPLIED, ContributionRecord::LATE,
+                             ContributionRecord::STALE}) {
+    ContributionRecord& contribution = *server.add_contributions();
+    contribution.set_slot(5);
+    contribution.set_rank(6);
+    contribution.set_step(7);
+    contribution.set_version_read(8);
+    contribution.set_version(9);
+    contribution.set_outcome(outcome);
+    contribution.set_clock_lag(10);
+    contribution.set_time_ns(11);
+  }
   ASSERT_OK(database_->AddRecords(MakeMember(SERVER, 3), server));
-  EXPECT_THAT(Rows("SELECT * FROM updates", 8),
-              ElementsAre("1|3|5|6|7|8|NULL|NULL", "1|3|5|7|7|8|0|0"));
+  EXPECT_THAT(Rows("SELECT run, server, slot, rank, step, version_read, version, "
+                   "dropped, clock_lag, time_ns FROM contributions ORDER BY rowid",
+                   10),
+              ElementsAre("1|3|5|6|7|8|9|NULL|10|11", "1|3|5|6|7|8|9|late|10|11",
+                          "1|3|5|6|7|8|9|stale|10|11"));
 
   ASSERT_OK(database_->AddEvent(kStarted, Severity::kWarning, "worker 1", "is slow"));
   ASSERT_OK(database_->AddEvent(kEnded, Severity::kError, "", "over"));
@@ -211,6 +223,8 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
   worker.set_payload_in(2);
   worker.set_initial_out(3);
   worker.set_initial_in(4);
+  worker.set_snapshot_out(7);
+  worker.set_snapshot_in(8);
   TrafficRecord known = worker;
   known.set_process("worker 1");
   known.set_wire_out(5);
@@ -223,12 +237,16 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
     evaluation.set_step(step);
     evaluation.set_loss(0.1 * static_cast<double>(step));
     evaluation.set_accuracy(1.0 / static_cast<double>(step));
+    evaluation.set_digest(~static_cast<uint64_t>(step));
   }
+  end.mutable_evaluations(1)->set_time_ns(0);
+  end.mutable_evaluations(1)->set_version_min(0);
+  end.mutable_evaluations(1)->set_version_max(9);
   ASSERT_OK(database_->AddRecords(MakeMember(WORKER, 0), end));
   ASSERT_OK(database_->SetRecordingTime("worker 0", "send", absl::Microseconds(3)));
   ASSERT_OK(database_->SetRecordingTime("launcher", "store", absl::Microseconds(4)));
 
-  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm", kSeed));
   ASSERT_EQ(read.steps.size(), 2);
   for (int rank = 0; rank < 2; ++rank) {
     ASSERT_EQ(read.steps[rank].size(), 3);
@@ -249,6 +267,77 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
   EXPECT_EQ(read.recording, absl::Microseconds(7));
 }
 
+// Slot 0 makes an update of two contributions, drops one as late, and applies one of
+// the same step twice, which no key of the table hides. Slot 4 has one of its own.
+TEST_F(RunDatabaseTest, ContributionsAreSummedUp) {
+  const auto add = [](int slot, int rank, int64_t step, int64_t read, int64_t version,
+                      int64_t lag, RecordBatch* batch) -> ContributionRecord& {
+    ContributionRecord& contribution = *batch->add_contributions();
+    contribution.set_slot(slot);
+    contribution.set_rank(rank);
+    contribution.set_step(step);
+    contribution.set_version_read(read);
+    contribution.set_version(version);
+    contribution.set_clock_lag(lag);
+    return contribution;
+  };
+  RecordBatch batch;
+  ASSERT_OK(BeginRun("other"));
+  add(9, 9, 9, 0, 9, 9, &batch);
+  ASSERT_OK(database_->AddRecords(MakeMember(SERVER, 0), batch));
+
+  ASSERT_OK(BeginRun("arm"));
+  batch.Clear();
+  add(0, 0, 0, 0, 0, 0, &batch);
+  add(0, 1, 0, 0, 0, 0, &batch);
+  add(0, 1, 1, 0, 1, 2, &batch);
+  add(0, 1, 1, 0, 2, 1, &batch);
+  add(0, 0, 1, 1, 3, 0, &batch).set_outcome(ContributionRecord::LATE);
+  add(4, 0, 0, 0, 0, 7, &batch).set_outcome(ContributionRecord::STALE);
+  ASSERT_OK(database_->AddRecords(MakeMember(SERVER, 0), batch));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm", kSeed));
+
+  const auto totals = [&](int slot, int rank) {
+    const ContributionTotals& t = read.slots.at(slot).workers.at(rank);
+    return std::vector<int64_t>{t.made, t.steps, t.late, t.stale, t.clock_lag_max};
+  };
+  ASSERT_EQ(read.slots.size(), 2);
+  EXPECT_THAT(totals(0, 0), ElementsAre(2, 2, 1, 0, 0));
+  EXPECT_THAT(totals(0, 1), ElementsAre(3, 2, 0, 0, 2));
+  EXPECT_THAT(totals(4, 0), ElementsAre(1, 1, 0, 1, 7));
+  const auto updates = [&](int64_t contributions) {
+    const UpdateTotals& u = read.slots.at(0).updates.at(contributions);
+    return std::vector<int64_t>{u.updates, u.first_version, u.last_version};
+  };
+  EXPECT_THAT(updates(2), ElementsAre(1, 0, 0));
+  EXPECT_THAT(updates(1), ElementsAre(2, 1, 2));
+  EXPECT_TRUE(read.slots.at(4).updates.empty());
+  const auto staleness = [&](int rank, int64_t value) {
+    const StalenessTotals& s = read.staleness.at(rank).at(value);
+    return std::vector<int64_t>{s.count, s.of_version_0};
+  };
+  ASSERT_EQ(read.staleness.size(), 2);
+  EXPECT_THAT(staleness(0, 0), ElementsAre(1, 1));
+  EXPECT_THAT(staleness(1, 0), ElementsAre(1, 1));
+  EXPECT_THAT(staleness(1, 1), ElementsAre(1, 1));
+  EXPECT_THAT(staleness(1, 2), ElementsAre(1, 1));
+}
+
+TEST_F(RunDatabaseTest, AnArmHasARunForEachSeed) {
+  for (const uint64_t seed : {3, 4}) {
+    JobSpec spec = MakeSpec("arm");
+    spec.mutable_experiment()->mutable_training()->set_seed(seed);
+    ASSERT_OK(database_->BeginRun(spec, "some mode", "", kStarted));
+    RecordBatch batch;
+    *batch.add_steps() = MakeStep(/*rank=*/0, /*step=*/0, /*buckets=*/0);
+    batch.mutable_steps(0)->set_samples(100 * seed);
+    ASSERT_OK(database_->AddRecords(MakeMember(WORKER, 0), batch));
+  }
+  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm", 4));
+  ASSERT_EQ(read.steps[0].size(), 1);
+  EXPECT_EQ(read.steps[0][0].samples(), 400);
+}
+
 TEST_F(RunDatabaseTest, LossesThatAreNoNumbersSurvive) {
   ASSERT_OK(BeginRun("arm"));
   RecordBatch batch;
@@ -258,7 +347,7 @@ TEST_F(RunDatabaseTest, LossesThatAreNoNumbersSurvive) {
   batch.mutable_steps(1)->set_loss(std::numeric_limits<double>::infinity());
   batch.add_evaluations()->set_loss(std::numeric_limits<double>::quiet_NaN());
   ASSERT_OK(database_->AddRecords(MakeMember(WORKER, 0), batch));
-  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords read, ReadArm(Path(), "arm", kSeed));
   EXPECT_THAT(read.steps[0][0].loss(), testing::IsNan());
   EXPECT_EQ(read.steps[0][1].loss(), std::numeric_limits<double>::infinity());
   EXPECT_THAT(read.evaluations[0].loss(), testing::IsNan());
@@ -276,16 +365,19 @@ TEST_F(RunDatabaseTest, ReadersSeeCommittedTransactionsAlone) {
 }
 
 TEST_F(RunDatabaseTest, WhatCannotBeReadSaysWhy) {
-  EXPECT_THAT(ReadArm(Path(), "nobody"),
+  ASSERT_OK(BeginRun("arm"));
+  EXPECT_THAT(ReadArm(Path(), "nobody", kSeed),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody")));
+  EXPECT_THAT(ReadArm(Path(), "arm", 5),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no run arm with seed 5")));
   const std::string missing = absl::StrCat(folder_, "/missing.db");
-  EXPECT_THAT(ReadArm(missing, "arm"),
+  EXPECT_THAT(ReadArm(missing, "arm", kSeed),
               StatusIs(absl::StatusCode::kInternal,
                        AllOf(HasSubstr(absl::StrCat("cannot read ", missing)),
                              HasSubstr("No such file"))));
   ASSERT_OK_AND_ASSIGN(const auto connection, SqliteConnection::Open(Path()));
   ASSERT_OK(connection->Execute("PRAGMA user_version = 99"));
-  EXPECT_THAT(ReadArm(Path(), "arm"),
+  EXPECT_THAT(ReadArm(Path(), "arm", kSeed),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("version 99")));
 }
 

@@ -5,8 +5,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "experiments/run_database.h"
 #include "experiments/sqlite.h"
@@ -23,13 +25,36 @@ absl::Status CheckVersion(SqliteConnection& connection) {
                                           ", this program reads ", kRunSchemaVersion));
 }
 
-absl::StatusOr<int64_t> FindRun(SqliteConnection& connection, const std::string& name) {
-  ASSIGN_OR_RETURN(SqliteStatement run,
-                   connection.Prepare("SELECT run FROM runs WHERE name = ?"));
-  RETURN_IF_ERROR(run.Bind({name}));
+absl::StatusOr<int64_t> FindRun(SqliteConnection& connection, const std::string& name,
+                                uint64_t seed) {
+  ASSIGN_OR_RETURN(
+      SqliteStatement run,
+      connection.Prepare("SELECT run FROM runs WHERE name = ? AND seed = ?"));
+  RETURN_IF_ERROR(run.Bind({name, SeedAsInteger(seed)}));
   ASSIGN_OR_RETURN(const bool found, run.Next());
   if (found) return run.Integer(0);
-  return absl::NotFoundError(absl::StrCat(connection.path(), " has no run ", name));
+  return absl::NotFoundError(
+      absl::StrCat(connection.path(), " has no run ", name, " with seed ", seed));
+}
+
+// Calls `take` with each row of the query, whose one parameter is the run.
+absl::Status ForEachRow(SqliteConnection& connection, int64_t run, absl::string_view sql,
+                        absl::FunctionRef<absl::Status(const SqliteStatement&)> take) {
+  ASSIGN_OR_RETURN(SqliteStatement row, connection.Prepare(sql));
+  RETURN_IF_ERROR(row.Bind({run}));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, row.Next());
+    if (!more) return absl::OkStatus();
+    RETURN_IF_ERROR(take(row));
+  }
+}
+
+absl::StatusOr<uint64_t> DigestOf(const SqliteConnection& connection,
+                                  const SqliteStatement& row, int column) {
+  uint64_t digest = 0;
+  if (absl::SimpleHexAtoi(row.Text(column), &digest)) return digest;
+  return absl::InternalError(absl::StrCat("cannot read ", connection.path(), ": \"",
+                                          row.Text(column), "\" is no digest"));
 }
 
 double LossOf(const SqliteStatement& row, int column) {
@@ -37,81 +62,125 @@ double LossOf(const SqliteStatement& row, int column) {
 }
 
 absl::Status ReadSteps(SqliteConnection& connection, int64_t run, ArmRecords* records) {
-  ASSIGN_OR_RETURN(
-      SqliteStatement row,
-      connection.Prepare(
-          "SELECT rank, step, samples, loss, start_ns, total_ns, data_ns, forward_ns, "
-          "backward_ns, exposed_ns, optimizer_ns, recording_ns, payload_out, payload_in, "
-          "digest FROM steps LEFT JOIN digests USING (run, rank, step) "
-          "WHERE run = ? ORDER BY rank, step"));
-  RETURN_IF_ERROR(row.Bind({run}));
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, row.Next());
-    if (!more) return absl::OkStatus();
-    const auto rank = static_cast<size_t>(row.Integer(0));
-    if (records->steps.size() <= rank) records->steps.resize(rank + 1);
-    StepRecord& step = records->steps[rank].emplace_back();
-    step.set_rank(row.Integer(0));
-    step.set_step(row.Integer(1));
-    step.set_samples(row.Integer(2));
-    step.set_loss(LossOf(row, 3));
-    step.set_start_ns(row.Integer(4));
-    step.set_total_ns(row.Integer(5));
-    step.set_data_ns(row.Integer(6));
-    step.set_forward_ns(row.Integer(7));
-    step.set_backward_ns(row.Integer(8));
-    step.set_exposed_ns(row.Integer(9));
-    step.set_optimizer_ns(row.Integer(10));
-    step.set_recording_ns(row.Integer(11));
-    step.set_payload_out(row.Integer(12));
-    step.set_payload_in(row.Integer(13));
-    if (row.IsNull(14)) continue;
-    uint64_t digest = 0;
-    if (!absl::SimpleHexAtoi(row.Text(14), &digest)) {
-      return absl::InternalError(absl::StrCat("cannot read ", connection.path(), ": \"",
-                                              row.Text(14), "\" is no digest"));
-    }
-    step.set_parameter_digest(digest);
-  }
+  return ForEachRow(
+      connection, run,
+      "SELECT rank, step, samples, loss, start_ns, total_ns, data_ns, forward_ns, "
+      "backward_ns, exposed_ns, optimizer_ns, recording_ns, payload_out, payload_in, "
+      "peer_late_ns, waited_for, version_skew, skipped_buckets, digest "
+      "FROM steps LEFT JOIN digests USING (run, rank, step) "
+      "WHERE run = ? ORDER BY rank, step",
+      [&](const SqliteStatement& row) -> absl::Status {
+        const auto rank = static_cast<size_t>(row.Integer(0));
+        if (records->steps.size() <= rank) records->steps.resize(rank + 1);
+        StepRecord& step = records->steps[rank].emplace_back();
+        step.set_rank(row.Integer(0));
+        step.set_step(row.Integer(1));
+        step.set_samples(row.Integer(2));
+        step.set_loss(LossOf(row, 3));
+        step.set_start_ns(row.Integer(4));
+        step.set_total_ns(row.Integer(5));
+        step.set_data_ns(row.Integer(6));
+        step.set_forward_ns(row.Integer(7));
+        step.set_backward_ns(row.Integer(8));
+        step.set_exposed_ns(row.Integer(9));
+        step.set_optimizer_ns(row.Integer(10));
+        step.set_recording_ns(row.Integer(11));
+        step.set_payload_out(row.Integer(12));
+        step.set_payload_in(row.Integer(13));
+        step.set_peer_late_ns(row.Integer(14));
+        if (!row.IsNull(15)) step.set_waited_for(static_cast<int>(row.Integer(15)));
+        step.set_version_skew(row.Integer(16));
+        step.set_skipped_buckets(static_cast<int>(row.Integer(17)));
+        if (row.IsNull(18)) return absl::OkStatus();
+        ASSIGN_OR_RETURN(const uint64_t digest, DigestOf(connection, row, 18));
+        step.set_parameter_digest(digest);
+        return absl::OkStatus();
+      });
+}
+
+// The sums over all contributions are SQLite's, which keeps what it sorts in files.
+absl::Status ReadContributions(SqliteConnection& connection, int64_t run,
+                               ArmRecords* records) {
+  RETURN_IF_ERROR(ForEachRow(
+      connection, run,
+      "SELECT slot, rank, count(*), count(DISTINCT step), count(*) FILTER (WHERE dropped "
+      "= 'late'), count(*) FILTER (WHERE dropped = 'stale'), max(clock_lag) "
+      "FROM contributions WHERE run = ? GROUP BY slot, rank",
+      [&](const SqliteStatement& row) {
+        records->slots[static_cast<int>(row.Integer(0))]
+            .workers[static_cast<int>(row.Integer(1))] = {
+            .made = row.Integer(2),
+            .steps = row.Integer(3),
+            .late = row.Integer(4),
+            .stale = row.Integer(5),
+            .clock_lag_max = row.Integer(6)};
+        return absl::OkStatus();
+      }));
+  RETURN_IF_ERROR(ForEachRow(
+      connection, run,
+      "SELECT slot, contributions, count(*), min(version), max(version) FROM "
+      "(SELECT slot, version, count(*) AS contributions FROM contributions "
+      "WHERE run = ? AND dropped IS NULL GROUP BY slot, version) "
+      "GROUP BY slot, contributions",
+      [&](const SqliteStatement& row) {
+        records->slots[static_cast<int>(row.Integer(0))].updates[row.Integer(1)] = {
+            .updates = row.Integer(2),
+            .first_version = row.Integer(3),
+            .last_version = row.Integer(4)};
+        return absl::OkStatus();
+      }));
+  return ForEachRow(
+      connection, run,
+      "SELECT rank, version - version_read AS staleness, count(*), "
+      "count(*) FILTER (WHERE version_read = 0) FROM contributions "
+      "WHERE run = ? AND dropped IS NULL GROUP BY rank, staleness",
+      [&](const SqliteStatement& row) {
+        records->staleness[static_cast<int>(row.Integer(0))][row.Integer(1)] = {
+            .count = row.Integer(2), .of_version_0 = row.Integer(3)};
+        return absl::OkStatus();
+      });
 }
 
 absl::Status ReadTraffic(SqliteConnection& connection, int64_t run, ArmRecords* records) {
-  ASSIGN_OR_RETURN(SqliteStatement row,
-                   connection.Prepare("SELECT process, kind, direction, bytes FROM links "
-                                      "WHERE run = ?"));
-  RETURN_IF_ERROR(row.Bind({run}));
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, row.Next());
-    if (!more) return absl::OkStatus();
-    TrafficRecord& traffic = records->traffic[row.Text(0)];
-    traffic.set_process(row.Text(0));
-    const std::string kind = row.Text(1);
-    const bool out = row.Text(2) == "out";
-    const int64_t bytes = row.Integer(3);
-    if (kind == "payload") {
-      out ? traffic.set_payload_out(bytes) : traffic.set_payload_in(bytes);
-    } else if (kind == "initial") {
-      out ? traffic.set_initial_out(bytes) : traffic.set_initial_in(bytes);
-    } else if (kind == "wire") {
-      out ? traffic.set_wire_out(bytes) : traffic.set_wire_in(bytes);
-    }
-  }
+  return ForEachRow(
+      connection, run, "SELECT process, kind, direction, bytes FROM links WHERE run = ?",
+      [&](const SqliteStatement& row) {
+        TrafficRecord& traffic = records->traffic[row.Text(0)];
+        traffic.set_process(row.Text(0));
+        const std::string kind = row.Text(1);
+        const bool out = row.Text(2) == "out";
+        const int64_t bytes = row.Integer(3);
+        if (kind == "payload") {
+          out ? traffic.set_payload_out(bytes) : traffic.set_payload_in(bytes);
+        } else if (kind == "initial") {
+          out ? traffic.set_initial_out(bytes) : traffic.set_initial_in(bytes);
+        } else if (kind == "snapshot") {
+          out ? traffic.set_snapshot_out(bytes) : traffic.set_snapshot_in(bytes);
+        } else if (kind == "wire") {
+          out ? traffic.set_wire_out(bytes) : traffic.set_wire_in(bytes);
+        }
+        return absl::OkStatus();
+      });
 }
 
 absl::Status ReadEvaluations(SqliteConnection& connection, int64_t run,
                              ArmRecords* records) {
-  ASSIGN_OR_RETURN(SqliteStatement row,
-                   connection.Prepare("SELECT step, loss, accuracy FROM evaluations "
-                                      "WHERE run = ? ORDER BY step"));
-  RETURN_IF_ERROR(row.Bind({run}));
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, row.Next());
-    if (!more) return absl::OkStatus();
-    EvaluationRecord& evaluation = records->evaluations.emplace_back();
-    evaluation.set_step(row.Integer(0));
-    evaluation.set_loss(LossOf(row, 1));
-    evaluation.set_accuracy(row.Real(2));
-  }
+  return ForEachRow(
+      connection, run,
+      "SELECT step, loss, accuracy, digest, time_ns, version_min, version_max "
+      "FROM evaluations WHERE run = ? ORDER BY step",
+      [&](const SqliteStatement& row) -> absl::Status {
+        EvaluationRecord& evaluation = records->evaluations.emplace_back();
+        evaluation.set_step(row.Integer(0));
+        evaluation.set_loss(LossOf(row, 1));
+        evaluation.set_accuracy(row.Real(2));
+        ASSIGN_OR_RETURN(const uint64_t digest, DigestOf(connection, row, 3));
+        evaluation.set_digest(digest);
+        if (!row.IsNull(4)) evaluation.set_time_ns(row.Integer(4));
+        if (!row.IsNull(5)) evaluation.set_version_min(row.Integer(5));
+        if (!row.IsNull(6)) evaluation.set_version_max(row.Integer(6));
+        return absl::OkStatus();
+      });
 }
 
 absl::Status ReadRecording(SqliteConnection& connection, int64_t run,
@@ -127,15 +196,17 @@ absl::Status ReadRecording(SqliteConnection& connection, int64_t run,
 
 }  // namespace
 
-absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& name) {
+absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& name,
+                                   uint64_t seed) {
   ASSIGN_OR_RETURN(const std::unique_ptr<SqliteConnection> connection,
                    SqliteConnection::OpenReadOnly(path));
   RETURN_IF_ERROR(CheckVersion(*connection));
   // One transaction: all tables as of one moment.
   RETURN_IF_ERROR(connection->Execute("BEGIN"));
-  ASSIGN_OR_RETURN(const int64_t run, FindRun(*connection, name));
+  ASSIGN_OR_RETURN(const int64_t run, FindRun(*connection, name, seed));
   ArmRecords records;
   RETURN_IF_ERROR(ReadSteps(*connection, run, &records));
+  RETURN_IF_ERROR(ReadContributions(*connection, run, &records));
   RETURN_IF_ERROR(ReadTraffic(*connection, run, &records));
   RETURN_IF_ERROR(ReadEvaluations(*connection, run, &records));
   RETURN_IF_ERROR(ReadRecording(*connection, run, &records));

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "experiments/arm_runs.h"
 #include "nlohmann/json.hpp"
 
 namespace psring {
@@ -13,15 +14,43 @@ using Json = nlohmann::ordered_json;
 // JSON has no infinities and no NaN; a diverged loss becomes null.
 Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json ArmJson(const ArmResult& arm) {
+// Appends what became of the contributions, where there are any.
+void AddContributions(const ArmResult& run, Json* json) {
+  const ContributionSummary& all = run.contributions;
+  const bool servers = run.servers > 0;
+  (*json)["staleness"] = servers ? Json{{"mean", all.staleness.mean},
+                                        {"max", all.staleness.max},
+                                        {"histogram", all.staleness.histogram}}
+                                 : Json(nullptr);
+  (*json)["clock_lag_max"] = servers ? Json(all.clock_lag_max) : Json(nullptr);
+  (*json)["dropped"] = servers ? Json{{"total", all.late + all.stale},
+                                      {"late", all.late},
+                                      {"stale", all.stale}}
+                               : Json(nullptr);
+  (*json)["contributions"] = Json::array();
+  for (size_t rank = 0; rank < all.workers.size(); ++rank) {
+    const WorkerContributions& worker = all.workers[rank];
+    (*json)["contributions"].push_back({{"worker", rank},
+                                        {"made", worker.made},
+                                        {"applied", worker.applied},
+                                        {"dropped", worker.late + worker.stale},
+                                        {"staleness_mean", worker.staleness_mean},
+                                        {"staleness_max", worker.staleness_max}});
+  }
+}
+
+Json RunJson(const ArmResult& run) {
   Json json;
-  json["name"] = arm.name;
-  json["mode"] = arm.mode;
-  json["steps"] = arm.steps;
-  json["workers"] = arm.workers;
-  json["servers"] = arm.servers;
-  json["samples_per_second"] = arm.samples_per_second;
-  const StepTimes& times = arm.step_ms;
+  json["name"] = run.name;
+  json["mode"] = run.mode;
+  json["seed"] = run.seed;
+  json["error"] = run.error.empty() ? Json(nullptr) : Json(run.error);
+  json["verdict"] = ToString(run.convergence);
+  json["steps"] = run.steps;
+  json["workers"] = run.workers;
+  json["servers"] = run.servers;
+  json["samples_per_second"] = run.samples_per_second;
+  const StepTimes& times = run.step_ms;
   json["step_ms"] = {{"p50", times.p50},
                      {"p99", times.p99},
                      {"mean", times.mean},
@@ -31,47 +60,84 @@ Json ArmJson(const ArmResult& arm) {
                      {"exposed", times.exposed},
                      {"optimizer", times.optimizer},
                      {"unaccounted", times.unaccounted}};
-  json["recording"] = {{"training_thread_share", arm.recording.training_thread_share},
-                       {"processor_share", arm.recording.processor_share}};
-  json["final_loss"] = Number(arm.final_loss);
+  json["recording"] = {{"training_thread_share", run.recording.training_thread_share},
+                       {"processor_share", run.recording.processor_share}};
+  json["waiting"] = {{"share", run.waiting.share}, {"for_worker", Json::array()}};
+  for (const auto& [worker, share] : run.waiting.for_worker) {
+    json["waiting"]["for_worker"].push_back({{"worker", worker}, {"share", share}});
+  }
+  json["final_loss"] = Number(run.final_loss);
   json["evaluations"] = Json::array();
-  for (const EvaluationPoint& point : arm.evaluations) {
+  for (const EvaluationPoint& point : run.evaluations) {
     json["evaluations"].push_back({{"step", point.step},
                                    {"seconds", point.seconds},
                                    {"bytes", point.bytes},
                                    {"loss", Number(point.loss)},
-                                   {"accuracy", point.accuracy}});
+                                   {"accuracy", point.accuracy},
+                                   {"version_skew", point.version_skew}});
   }
   json["time_to_target_seconds"] =
-      arm.time_to_target_seconds ? Json(*arm.time_to_target_seconds) : Json(nullptr);
+      run.time_to_target_seconds ? Json(*run.time_to_target_seconds) : Json(nullptr);
+  AddContributions(run, &json);
+  json["skipped_buckets"] = run.skipped_buckets;
   json["endpoints"] = Json::array();
-  for (const EndpointTraffic& endpoint : arm.endpoints) {
+  for (const EndpointTraffic& endpoint : run.endpoints) {
     json["endpoints"].push_back({{"name", endpoint.name},
                                  {"role", endpoint.role},
+                                 {"steps", endpoint.steps},
                                  {"payload_out", endpoint.payload_out},
                                  {"payload_in", endpoint.payload_in},
                                  {"formula_out", endpoint.formula_out},
                                  {"formula_in", endpoint.formula_in},
                                  {"initial_out", endpoint.initial_out},
-                                 {"initial_in", endpoint.initial_in}});
+                                 {"initial_in", endpoint.initial_in},
+                                 {"snapshot_out", endpoint.snapshot_out},
+                                 {"snapshot_in", endpoint.snapshot_in}});
   }
-  json["parameter_digest"] = arm.parameter_digest
-                                 ? Json(absl::StrFormat("%016x", *arm.parameter_digest))
+  json["parameter_digest"] = run.parameter_digest
+                                 ? Json(absl::StrFormat("%016x", *run.parameter_digest))
                                  : Json(nullptr);
-  json["certificates"] = {{"replica", ToString(arm.replica.verdict)},
-                          {"traffic", ToString(arm.traffic.verdict)}};
+  json["certificates"] = {{"replica", ToString(run.replica.verdict)},
+                          {"traffic", ToString(run.traffic.verdict)},
+                          {"consistency", ToString(run.consistency.verdict)}};
+  return json;
+}
+
+Json SpreadJson(const Spread& spread) {
+  return {{"median", Number(spread.median)},
+          {"min", Number(spread.min)},
+          {"max", Number(spread.max)}};
+}
+
+Json OverSeedsJson(const ArmRuns& arm) {
+  Json json;
+  json["name"] = arm.first().name;
+  json["seeds"] = Json::array();
+  for (const ArmResult& run : arm.runs) json["seeds"].push_back(run.seed);
+  json["verdicts"] = Json::object();
+  for (const auto& [verdict, runs] : arm.Verdicts()) {
+    json["verdicts"][ToString(verdict)] = runs;
+  }
+  json["samples_per_second"] = SpreadJson(arm.SamplesPerSecond());
+  json["final_loss"] = SpreadJson(arm.FinalLoss());
+  json["accuracy"] = SpreadJson(arm.Accuracy());
+  json["time_to_target_seconds"] = SpreadJson(arm.TimeToTargetSeconds());
   return json;
 }
 
 }  // namespace
 
-std::string SummaryJson(const Experiment& experiment, const std::vector<ArmResult>& arms,
+std::string SummaryJson(const Experiment& experiment, const std::vector<ArmResult>& runs,
                         const absl::Status& outcome) {
   Json json;
   json["experiment"] = experiment.name();
   json["error"] = outcome.ok() ? Json(nullptr) : Json(std::string(outcome.message()));
   json["arms"] = Json::array();
-  for (const ArmResult& arm : arms) json["arms"].push_back(ArmJson(arm));
+  for (const ArmResult& run : runs) json["arms"].push_back(RunJson(run));
+  json["over_seeds"] = Json::array();
+  for (const ArmRuns& arm : GroupByArm(runs)) {
+    json["over_seeds"].push_back(OverSeedsJson(arm));
+  }
   return json.dump(2) + "\n";
 }
 

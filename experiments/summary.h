@@ -11,8 +11,9 @@
 
 namespace psring {
 
-// JSON text. `outcome` is what ended the run early, or OK.
-std::string SummaryJson(const Experiment& experiment, const std::vector<ArmResult>& arms,
+// JSON text. `runs` are those of all arms and seeds; `outcome` is what ended the
+// comparison early, or OK.
+std::string SummaryJson(const Experiment& experiment, const std::vector<ArmResult>& runs,
                         const absl::Status& outcome);
 
 }  // namespace psring

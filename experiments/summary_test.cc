@@ -30,26 +30,80 @@ TEST(SummaryTest, HasEveryField) {
     "experiment": "mnist",
     "error": null,
     "arms": [{
-      "name": "servers", "mode": "parameter server, sync, ring order",
-      "steps": 1024, "workers": 2, "servers": 1,
+      "name": "servers", "mode": "parameter server, async", "seed": 7, "error": null,
+      "verdict": "reached target", "steps": 1024, "workers": 2, "servers": 1,
       "samples_per_second": 12345.6,
       "step_ms": {"p50": 1.5, "p99": 9.0, "mean": 2.1, "data": 0.1, "forward": 0.2,
                   "backward": 0.3, "exposed": 0.4, "optimizer": 0.5, "unaccounted": 0.6},
       "recording": {"training_thread_share": 0.125, "processor_share": 0.5},
+      "waiting": {"share": 0.75, "for_worker": [{"worker": 0, "share": 0.125},
+                                                {"worker": 1, "share": 0.5}]},
       "final_loss": 0.12345,
       "evaluations": [{"step": 512, "seconds": 1.25, "bytes": 100, "loss": 0.75,
-                       "accuracy": 0.5},
+                       "accuracy": 0.5, "version_skew": 1},
                       {"step": 1024, "seconds": 2.0, "bytes": 200, "loss": 0.25,
-                       "accuracy": 0.87654}],
+                       "accuracy": 0.87654, "version_skew": 2}],
       "time_to_target_seconds": 2.0,
-      "endpoints": [{"name": "worker 0", "role": "worker",
+      "staleness": {"mean": 1.5, "max": 2, "histogram": [1, 1, 4]},
+      "clock_lag_max": 3,
+      "dropped": {"total": 512.5, "late": 312.5, "stale": 200.0},
+      "contributions": [{"worker": 0, "made": 1536.0, "applied": 1280.0,
+                         "dropped": 256.0, "staleness_mean": 1.25, "staleness_max": 2},
+                        {"worker": 1, "made": 514.0, "applied": 257.5,
+                         "dropped": 256.5, "staleness_mean": 1.75, "staleness_max": 1}],
+      "skipped_buckets": 8,
+      "endpoints": [{"name": "worker 0", "role": "worker", "steps": 1024,
                      "payload_out": 4194304, "payload_in": 2097152,
                      "formula_out": 5242880, "formula_in": 3145728,
-                     "initial_out": 6, "initial_in": 7}],
+                     "initial_out": 6, "initial_in": 7,
+                     "snapshot_out": 8, "snapshot_in": 9}],
       "parameter_digest": "0000000000000abc",
-      "certificates": {"replica": "PASS", "traffic": "FAIL"}
+      "certificates": {"replica": "PASS", "traffic": "FAIL", "consistency": "PASS"}
+    }],
+    "over_seeds": [{
+      "name": "servers", "seeds": [7], "verdicts": {"reached target": 1},
+      "samples_per_second": {"median": 12345.6, "min": 12345.6, "max": 12345.6},
+      "final_loss": {"median": 0.12345, "min": 0.12345, "max": 0.12345},
+      "accuracy": {"median": 0.87654, "min": 0.87654, "max": 0.87654},
+      "time_to_target_seconds": {"median": 2.0, "min": 2.0, "max": 2.0}
     }]
   })"));
+}
+
+TEST(SummaryTest, WithoutServersThereIsNoWordOfContributions) {
+  ArmResult arm = FullArmResult();
+  arm.servers = 0;
+  arm.contributions = {};
+  const Json json = SummaryOf(arm)["arms"][0];
+  for (const char* const field : {"staleness", "clock_lag_max", "dropped"}) {
+    EXPECT_TRUE(json.at(field).is_null()) << field;
+  }
+  EXPECT_EQ(json["contributions"], Json::array());
+}
+
+TEST(SummaryTest, SeedsAreRunsOfTheirOwnAndSummedUp) {
+  ArmResult first = FullArmResult();
+  ArmResult second = FullArmResult();
+  second.seed = 8;
+  second.convergence = Convergence::kDiverged;
+  second.final_loss = kNan;
+  second.time_to_target_seconds.reset();
+  second.error = "worker 0: bias[2] is nan";
+  const Json json =
+      Json::parse(SummaryJson(MakeExperiment(), {first, second}, absl::OkStatus()));
+  ASSERT_EQ(json["arms"].size(), 2);
+  EXPECT_EQ(json["arms"][1]["seed"], 8);
+  EXPECT_EQ(json["arms"][1]["verdict"], "diverged");
+  EXPECT_EQ(json["arms"][1]["error"], "worker 0: bias[2] is nan");
+  ASSERT_EQ(json["over_seeds"].size(), 1);
+  const Json& over_seeds = json["over_seeds"][0];
+  EXPECT_EQ(over_seeds["seeds"], Json::parse("[7, 8]"));
+  EXPECT_EQ(over_seeds["verdicts"],
+            Json::parse(R"({"reached target": 1, "diverged": 1})"));
+  // The worst of the two is beyond all numbers.
+  EXPECT_EQ(over_seeds["time_to_target_seconds"],
+            Json::parse(R"({"median": null, "min": 2.0, "max": null})"));
+  EXPECT_EQ(over_seeds["final_loss"]["min"], 0.12345);
 }
 
 TEST(SummaryTest, WhatIsNotThereIsNull) {

@@ -281,7 +281,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, CollectivesFailureTest,
     testing::Combine(testing::Values(RingMode::RING, RingMode::HALVING_DOUBLING,
                                      RingMode::TREE, RingMode::GATHER_BROADCAST),
-                     testing::Values(TransportKind::kInProcess, TransportKind::kTcp)),
+                     testing::Values(TransportKind::kInProcess, TransportKind::kTcp,
+                                     TransportKind::kGrpc)),
     [](const auto& info) {
       return absl::StrCat(RingMode::Algorithm_Name(std::get<0>(info.param)), "_",
                           TransportKindName(std::get<1>(info.param)));

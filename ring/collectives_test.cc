@@ -282,7 +282,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::ValuesIn(Algorithms()),
                      testing::Values(TransportKind::kInProcess,
                                      TransportKind::kInProcessNarrow, TransportKind::kTcp,
-                                     TransportKind::kTcpLanes, TransportKind::kTcpSpin)),
+                                     TransportKind::kTcpLanes, TransportKind::kTcpSpin,
+                                     TransportKind::kGrpc)),
     [](const auto& info) {
       return absl::StrCat(RingMode::Algorithm_Name(std::get<0>(info.param)), "_",
                           TransportKindName(std::get<1>(info.param)));

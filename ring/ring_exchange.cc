@@ -63,7 +63,7 @@ absl::StatusOr<StepReport> RingExchange::Finish(int64_t step) {
     Abort(constants.status());
     return AwaitSummed(0);  // The buffers are let go of first.
   }
-  StepReport report = {.next_step = step + 1};
+  StepReport report;
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     RETURN_IF_ERROR(AwaitSummed(i + 1));
     const absl::Duration start = time_->Elapsed();

@@ -7,18 +7,25 @@
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
+#include "ring/grpc_transport.h"
 #include "ring/in_process_transport.h"
 #include "ring/tcp_rendezvous.h"
 
 namespace psring {
 namespace {
 
-std::vector<std::unique_ptr<Transport>> MakeTcpTransports(int ranks, int lanes,
-                                                          bool spin) {
-  std::vector<std::unique_ptr<PeerListener>> listeners;
+template <typename Listener>
+using Connect = absl::StatusOr<std::unique_ptr<Transport>> (*)(
+    std::unique_ptr<Listener>, const RingMember&, const std::vector<PeerAddress>&,
+    bool spin, absl::Duration timeout);
+
+template <typename Listener>
+std::vector<std::unique_ptr<Transport>> ConnectAll(Connect<Listener> connect, int ranks,
+                                                   int lanes, bool spin) {
+  std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<PeerAddress> addresses;
   for (int rank = 0; rank < ranks; ++rank) {
-    auto listener = PeerListener::Listen("127.0.0.1", 0);
+    auto listener = Listener::Listen("127.0.0.1", 0);
     CHECK(listener.ok()) << listener.status();
     addresses.push_back(
         {.rank = rank, .listens_at = absl::StrCat("127.0.0.1:", (*listener)->port())});
@@ -30,9 +37,9 @@ std::vector<std::unique_ptr<Transport>> MakeTcpTransports(int ranks, int lanes,
     peers.erase(peers.begin() + rank);
     ASSIGN_OR_RETURN(
         transports[rank],
-        ConnectPeers(std::move(listeners[rank]),
-                     {.job = "test", .rank = rank, .ranks = ranks, .lanes = lanes}, peers,
-                     spin, absl::Seconds(60)));
+        connect(std::move(listeners[rank]),
+                {.job = "test", .rank = rank, .ranks = ranks, .lanes = lanes}, peers,
+                spin, absl::Seconds(60)));
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) CHECK(status.ok()) << status;
@@ -53,6 +60,10 @@ std::string TransportKindName(TransportKind kind) {
       return "TcpLanes";
     case TransportKind::kTcpSpin:
       return "TcpSpin";
+    case TransportKind::kGrpc:
+      return "Grpc";
+    case TransportKind::kGrpcLanes:
+      return "GrpcLanes";
   }
   LOG(FATAL) << "unknown kind";
 }
@@ -65,11 +76,15 @@ std::vector<std::unique_ptr<Transport>> MakeTransports(TransportKind kind, int r
     case TransportKind::kInProcessNarrow:
       return MakeInProcessTransports(ranks, 7);
     case TransportKind::kTcp:
-      return MakeTcpTransports(ranks, /*lanes=*/1, /*spin=*/false);
+      return ConnectAll(&ConnectPeers, ranks, /*lanes=*/1, /*spin=*/false);
     case TransportKind::kTcpLanes:
-      return MakeTcpTransports(ranks, /*lanes=*/3, /*spin=*/false);
+      return ConnectAll(&ConnectPeers, ranks, /*lanes=*/3, /*spin=*/false);
     case TransportKind::kTcpSpin:
-      return MakeTcpTransports(ranks, /*lanes=*/1, /*spin=*/true);
+      return ConnectAll(&ConnectPeers, ranks, /*lanes=*/1, /*spin=*/true);
+    case TransportKind::kGrpc:
+      return ConnectAll(&ConnectPeersOverGrpc, ranks, /*lanes=*/1, /*spin=*/false);
+    case TransportKind::kGrpcLanes:
+      return ConnectAll(&ConnectPeersOverGrpc, ranks, /*lanes=*/3, /*spin=*/false);
   }
   LOG(FATAL) << "unknown kind";
 }

@@ -19,6 +19,8 @@ enum class TransportKind {
   kTcp,
   kTcpLanes,  // Three connections to each peer.
   kTcpSpin,
+  kGrpc,
+  kGrpcLanes,  // Three connections to each peer.
 };
 std::string TransportKindName(TransportKind kind);
 

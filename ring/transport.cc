@@ -25,7 +25,8 @@ Failure ReasonForPeers(const absl::Status& reason, int rank) {
 
 }  // namespace
 
-Transport::Transport(int rank, std::span<const Peer> peers) : rank_(rank) {
+Transport::Transport(int rank, std::span<const Peer> peers, bool counts_framing)
+    : rank_(rank), counts_framing_(counts_framing) {
   for (const Peer& peer : peers) {
     CHECK(peer.rank >= 0 && peer.rank != rank);
     const auto index = static_cast<size_t>(peer.rank);

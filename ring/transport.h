@@ -19,7 +19,7 @@
 
 namespace psring {
 
-// Bytes that crossed the links of a rank, framing included.
+// Bytes that crossed the links of a rank, framing of ours included.
 struct WireBytes {
   int64_t out = 0;
   int64_t in = 0;
@@ -95,6 +95,9 @@ class Transport {
   // Any thread.
   LinkTotals totals(int peer) const;
   WireBytes wire() const;  // Of all links.
+  // Whether that is everything that its connections carried; otherwise the carrier has
+  // framing of its own.
+  bool counts_framing() const { return counts_framing_; }
 
   // For messages: "worker 2 (10.0.0.2:4711)".
   const std::string& name(int peer) const { return LinkTo(peer).name; }
@@ -113,7 +116,7 @@ class Transport {
     bool room = false;
   };
 
-  Transport(int rank, std::span<const Peer> peers);
+  Transport(int rank, std::span<const Peer> peers, bool counts_framing = true);
 
   // The error of implementations whose connection to the peer has ended: with the reason
   // that the peer gave, or with `cause`.
@@ -148,6 +151,7 @@ class Transport {
   Link& LinkTo(int peer) const;
 
   const int rank_;
+  const bool counts_framing_;
   std::vector<int> peers_;
   std::vector<std::unique_ptr<Link>> links_;  // By rank; null where there is none.
 

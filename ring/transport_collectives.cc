@@ -91,6 +91,7 @@ void TransportCollectives::Abort(absl::Status reason) {
 
 ExchangeTraffic TransportCollectives::traffic() const {
   ExchangeTraffic traffic = counters_.totals();
+  if (transport_ != nullptr && !transport_->counts_framing()) return traffic;
   const WireBytes wire = transport_ == nullptr ? WireBytes{} : transport_->wire();
   traffic.wire_out = wire.out;
   traffic.wire_in = wire.in;

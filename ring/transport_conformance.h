@@ -204,8 +204,9 @@ TEST_P(TransportConformanceTest, WhoIsToldToStopIsLostToTheOthers) {
 TEST_P(TransportConformanceTest, AClosedPeerIsAnErrorThatNamesIt) {
   auto transports = GetParam()(3);
   const size_t sent = Fill(*transports[1], 2);
-  transports[1].reset();
+  std::thread leaver([&] { transports[1].reset(); });
   Drain(*transports[2], 1, 0, sent);  // What it had sent still comes.
+  leaver.join();
   const absl::Status lost = ReceiveError(*transports[2], 1);
   EXPECT_THAT(lost, IsLost(1));
   EXPECT_EQ(ExitCodeOf(lost), ExitCode::kPeerLost);

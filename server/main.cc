@@ -1,6 +1,7 @@
 // parameter_server: one server process of a job.
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/coordinator.h"
@@ -12,7 +13,7 @@
 #include "glog/logging.h"
 #include "server/parameter_service.h"
 #include "server/parameter_shard.h"
-#include "server/sync_policy.h"
+#include "server/policies.h"
 
 namespace psring {
 namespace {
@@ -34,7 +35,7 @@ Activity ActivityOf(const ParameterShard& shard) {
   return activity;
 }
 
-// Serves until every worker has trained.
+// Serves until every worker has trained and what is to be evaluated has been fetched.
 absl::Status Serve(const Endpoint& endpoint, const Member& member,
                    ParameterServerHost* host, const ParameterShard& shard,
                    TimeSinceStart* time, CoordinatorClient& client) {
@@ -47,32 +48,33 @@ absl::Status Serve(const Endpoint& endpoint, const Member& member,
   client.SetActivity([&shard] { return ActivityOf(shard); });
   const absl::Status trained = client.BarrierWithoutDeadline("trained");
   client.SetActivity(nullptr);
-  return trained;
+  RETURN_IF_ERROR(trained);
+  return client.BarrierWithoutDeadline("evaluated");
 }
 
 absl::Status Run(const Endpoint& endpoint, const Member& member,
                  CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
+  const ParameterServerMode& mode = spec.arm().parameter_server();
   const JobPlan plan = PlanJob(spec);
+  TimeSinceStart time;
   ParameterShard::Options options =
       ParameterShard::OptionsFor(plan.buckets, plan.slots, member.rank());
   options.workers = spec.workers();
-  options.order = spec.arm().parameter_server().sync().order();
+  options.order = mode.sync().order();
+  options.ring_order = RingOrderOf(spec);
   options.optimizer = spec.experiment().training().optimizer();
   options.constants = StepConstantsOf(client);
-  TimeSinceStart time;
-  options.on_update = [&client, &time](const AppliedUpdate& update) {
-    const int64_t now = absl::ToInt64Nanoseconds(time.Elapsed());
-    client.Report([&](RecordBatch& batch) {
-      UpdateRecord& record = *batch.add_updates();
-      record.set_slot(update.slot);
-      record.set_version(update.version);
-      record.set_time_ns(now);
-      record.set_contributions(update.contributions);
-    });
+  options.stale_updates = mode.stale_updates();
+  options.steps = spec.steps();
+  options.snapshot_interval = spec.experiment().training().evaluation_interval();
+  options.time = &time;
+  options.on_contribution = [&client](const ContributionRecord& contribution) {
+    client.Report([&](RecordBatch& batch) { *batch.add_contributions() = contribution; });
   };
-  const auto shard = std::make_shared<ParameterShard>(std::move(options),
-                                                      std::make_unique<SyncPolicy>());
+  ASSIGN_OR_RETURN(auto policy, MakePolicy(mode, spec.workers()));
+  const auto shard =
+      std::make_shared<ParameterShard>(std::move(options), std::move(policy));
   const AbortSource::Registration abort(
       &client.aborts(), [&shard](const absl::Status& reason) { shard->Abort(reason); });
 

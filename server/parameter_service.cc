@@ -17,6 +17,7 @@
 #include "glog/logging.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "server/incarnation_fence.h"
 #include "server/parameter_stream.h"
 
 namespace psring {
@@ -45,7 +46,8 @@ class ParameterServerHost::Impl {
                   .fingerprint = options.fingerprint,
                   .stall_timeout = options.stall_timeout,
                   .shard = shard_,
-                  .closed = [this](ParameterStream* stream) { Close(stream); }}) {}
+                  .closed = [this](ParameterStream* stream) { Close(stream); }}),
+        fence_(shard_->workers()) {}
 
   absl::StatusOr<int> Start(absl::string_view address) {
     CHECK(server_ == nullptr) << "started twice";
@@ -150,10 +152,10 @@ class ParameterServerHost::Impl {
     std::vector<std::shared_ptr<ParameterStream>> replaced;
     if (refusal.ok()) {
       MutexLock lock(&mutex_);
-      if (shutting_down_) refusal = ShuttingDown();
+      refusal = AdmitLocked(*stream);
       for (const auto& [other, owner] : streams_) {
         if (other->rank() == stream->rank() &&
-            other->incarnation() != stream->incarnation()) {
+            other->incarnation() != stream->incarnation() && refusal.ok()) {
           replaced.push_back(owner);
         }
       }
@@ -171,6 +173,18 @@ class ParameterServerHost::Impl {
           stream->rank(), stream->incarnation(), older->incarnation())));
     }
     stream->Serve();
+  }
+
+  // Why the worker may not take part; OK where it may, and then it speaks for its rank.
+  absl::Status AdmitLocked(const ParameterStream& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (shutting_down_) return ShuttingDown();
+    if (fence_.Admit(stream.rank(), stream.incarnation())) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "rank %d, incarnation %016x, comes again, but another process (incarnation "
+        "%016x) "
+        "has taken its place",
+        stream.rank(), stream.incarnation(), fence_.current(stream.rank()).value_or(0)));
   }
 
   void Close(ParameterStream* stream) {
@@ -222,6 +236,7 @@ class ParameterServerHost::Impl {
 
   Mutex mutex_;
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+  IncarnationFence fence_ ABSL_GUARDED_BY(mutex_);
   int live_streams_ ABSL_GUARDED_BY(mutex_) = 0;  // That exist, open or not.
   CondVar none_live_;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);

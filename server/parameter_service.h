@@ -17,7 +17,8 @@ namespace psring {
 //
 // Refuses the streams of workers that do not belong here before a message of theirs is
 // read. A worker that connects again as another process (another incarnation) takes the
-// place of the one before, whose streams are ended.
+// place of the one before, whose streams are ended, and which is refused when it comes
+// again.
 //
 // Memory: received gradients are held until their round closes, and answers reference the
 // shard's parameters. Beyond that, a stream costs one message that is being read, at most

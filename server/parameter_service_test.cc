@@ -14,15 +14,17 @@
 #include "common/errors.h"
 #include "common/grpc_status.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "common/wire_message.h"
 #include "common/wire_protocol.h"
 #include "gmock/gmock.h"
 #include "grpc/grpc.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "proto/experiment.pb.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "proto/parameter_server.pb.h"
-#include "server/sync_policy.h"
+#include "server/policies.h"
 
 namespace psring {
 namespace {
@@ -34,6 +36,7 @@ using testing::HasSubstr;
 constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr uint64_t kFingerprint = 0xabcdef;
+constexpr int64_t kSteps = 10;
 
 std::string PayloadOf(const std::vector<float>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()),
@@ -115,9 +118,11 @@ class ParameterServiceTest : public testing::Test {
     options.workers = 2;
     options.optimizer.mutable_sgd()->set_learning_rate(1);
     options.constants =
-        std::make_shared<ComputedStepConstants>(options.optimizer, /*steps=*/10);
-    shard_ =
-        std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
+        std::make_shared<ComputedStepConstants>(options.optimizer, kSteps);
+    options.steps = kSteps;
+    options.time = &time_;
+    ASSERT_OK_AND_ASSIGN(auto policy, MakePolicy(ParameterServerMode(), options.workers));
+    shard_ = std::make_shared<ParameterShard>(std::move(options), std::move(policy));
     host_ = std::make_unique<ParameterServerHost>(
         ParameterServerHost::Options{
             .job = "job", .fingerprint = kFingerprint, .stall_timeout = stall_timeout},
@@ -189,6 +194,7 @@ class ParameterServiceTest : public testing::Test {
     return FromGrpc(stream->Finish());
   }
 
+  const RealTime time_;
   std::shared_ptr<ParameterShard> shard_;
   std::unique_ptr<ParameterServerHost> host_;
   int port_ = 0;
@@ -266,6 +272,9 @@ TEST_F(ParameterServiceTest, RefusesRequestsThatDoNotFitAndReadsOn) {
   push.set_step(1);
   EXPECT_THAT(worker.Ask(push),
               StatusIs(kFailedPrecondition, HasSubstr("which has not begun")));
+  push = GoodPush();
+  push.set_version(1);
+  EXPECT_THAT(worker.Ask(push), is_invalid("computed from version 1"));
 
   ParameterRequest pull = GoodPull(0);
   pull.set_slot(6);
@@ -397,8 +406,79 @@ TEST_F(ParameterServiceTest, ANewIncarnationOfARankTakesThePlaceOfTheOld) {
                        HasSubstr("rank 1 has connected as another process (incarnation "
                                  "0000000000000002, this one is 0000000000000001)")));
   AwaitParked(0);
+  // The old one is refused from now on, however it comes, and changes nothing.
+  const auto again = NewClient(HelloOf(1).SerializeAsString());
+  again->Send(GoodPush());
+  EXPECT_THAT(
+      again->Receive(),
+      StatusIs(kFailedPrecondition,
+               HasSubstr("rank 1, incarnation 0000000000000001, comes again, but "
+                         "another process (incarnation 0000000000000002) has taken "
+                         "its place")));
+  // What the rank has pushed counts once, whichever of its processes repeats it.
+  ASSERT_OK(replacement->Ask(GoodPush()));
   ASSERT_OK(workers_[0]->Ask(GoodPush()));
-  ASSERT_OK(replacement->Ask(GoodPull(1)));
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, replacement->Ask(GoodPull(1)));
+  EXPECT_EQ(answer.version(), 1);
+  EXPECT_THAT(FloatsOf(answer.payload()), ElementsAre(0, 1, 2));
+}
+
+TEST_F(ParameterServiceTest, AnAnswerSaysForHowLongItWasKeptBackAndForWhom) {
+  Start();
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer initial, workers_[0]->Ask(GoodPull(0)));
+  EXPECT_EQ(initial.parked_ns(), 0);
+  ASSERT_OK(workers_[0]->Ask(GoodPush()));
+  workers_[0]->Send(GoodPull(1));
+  AwaitParked(1);
+  ASSERT_OK(workers_[1]->Ask(GoodPush()));
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, workers_[0]->Receive());
+  EXPECT_GT(answer.parked_ns(), 0);
+  EXPECT_EQ(answer.released_by(), 1);
+  EXPECT_EQ(answer.step(), 1);
+  EXPECT_FALSE(answer.finished());
+}
+
+TEST_F(ParameterServiceTest, NobodyWaitsForAWorkerThatHasLeft) {
+  Start();
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  ASSERT_OK(workers_[0]->Ask(GoodPush()));
+  workers_[0]->Send(GoodPull(1));
+  AwaitParked(1);
+  ParameterRequest leave;
+  leave.set_operation(ParameterRequest::LEAVE);
+  ASSERT_OK(workers_[1]->Ask(leave));
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, workers_[0]->Receive());
+  EXPECT_EQ(answer.version(), 1);
+  EXPECT_EQ(answer.released_by(), 1);
+  ASSERT_OK(workers_[1]->Ask(leave));
+  EXPECT_THAT(workers_[1]->Ask(GoodPush()),
+              StatusIs(kFailedPrecondition, HasSubstr("has left")));
+}
+
+TEST_F(ParameterServiceTest, SnapshotsAreKeptAndFetched) {
+  Start();
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  ParameterRequest request;
+  request.set_operation(ParameterRequest::SNAPSHOT);
+  request.set_slot(5);
+  request.set_step(kSteps);
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer now, workers_[1]->Ask(request));
+  EXPECT_EQ(now.version(), 0) << "as it is, where the run is not so far";
+  for (int64_t step = 0; step < kSteps; ++step) {
+    ParameterRequest push = GoodPush();
+    push.set_step(step);
+    push.set_version(step);
+    for (const auto& worker : workers_) ASSERT_OK(worker->Ask(push));
+  }
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer last, workers_[1]->Ask(request));
+  EXPECT_EQ(last.version(), kSteps);
+  EXPECT_GT(last.time_ns(), 0);
+  EXPECT_THAT(FloatsOf(last.payload()), ElementsAre(-9, -8, -7));
+  EXPECT_EQ(shard_->traffic().snapshot_out, 24);
+  request.set_step(1);
+  EXPECT_THAT(workers_[1]->Ask(request),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no snapshot of step 1")));
 }
 
 TEST_F(ParameterServiceTest, AStalledPullIsAnsweredWithTheNamesOfTheMissing) {
@@ -406,10 +486,9 @@ TEST_F(ParameterServiceTest, AStalledPullIsAnsweredWithTheNamesOfTheMissing) {
   ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
   ASSERT_OK(workers_[0]->Ask(GoodPush()));
   const absl::Status status = workers_[0]->Ask(GoodPull(1)).status();
-  EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kUnavailable,
-                       AllOf(HasSubstr("slot 5, pulled by rank 0 for step 1"),
-                             HasSubstr("waits for the push of step 0 by rank 1"))));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                               AllOf(HasSubstr("slot 5, pulled by rank 0 for step 1"),
+                                     HasSubstr("waits for the push of worker 1"))));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
   EXPECT_EQ(shard_->parked_pulls(), 0);
 }

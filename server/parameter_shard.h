@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +19,18 @@
 #include "common/link_counters.h"
 #include "common/mutex.h"
 #include "common/partition.h"
+#include "common/ring_order.h"
 #include "common/slot_plan.h"
 #include "common/step_constants.h"
+#include "common/time_source.h"
 #include "proto/experiment.pb.h"
+#include "proto/record.pb.h"
 #include "server/consistency_policy.h"
 #include "server/slot_parameters.h"
 
 namespace psring {
+
+class ShardSlot;
 
 // A gradient and whatever keeps its floats alive and unchanged.
 struct Contribution {
@@ -33,24 +38,19 @@ struct Contribution {
   std::shared_ptr<const void> owner;
 };
 
-struct PullInfo {
-  int rank = 0;
-  int64_t step = 0;  // That the parameters are for.
-  int slot = 0;
-};
-
+// The fields are those of ParameterAnswer (proto/parameter_server.proto).
 struct PullAnswer {
-  int64_t version = 0;
-  std::span<const float> parameters;
-  // Keeps them alive and unchanged (server/slot_parameters.h); to be dropped soon.
-  std::shared_ptr<const void> owner;
+  SlotVersion parameters;
+  int64_t step = 0;
+  bool finished = false;
+  absl::Duration parked = absl::ZeroDuration();
+  int released_by = 0;  // Where parked.
 };
 
-// One update of one slot.
-struct AppliedUpdate {
-  int slot = 0;
-  int64_t version = 0;  // That it made.
-  int contributions = 0;
+// A slot as it was after some steps of all workers.
+struct SlotSnapshot {
+  SlotVersion parameters;
+  absl::Duration time = absl::ZeroDuration();  // When, on the shard's clock.
 };
 
 // Names a pull for CancelPull.
@@ -62,23 +62,26 @@ struct PullTicket {
 };
 
 // Invariants; a test is named after each:
-//   1. A slot's version is the number of updates applied to it: version v holds the
-//      parameters for step v.
-//   2. A synchronous round closes when, and only when, every rank has contributed. A
-//      repeated or late push is acknowledged and adds nothing.
-//   3. An update depends on the contributions alone, never on the order of arrival.
+//   1. A slot's version is the number of updates applied to it.
+//   2. Every contribution is counted once, by rank and step, whatever is repeated or
+//      late: it is in exactly one update, or dropped and reported as that.
+//   3. Where the policy has rounds, an update depends on the contributions alone, never
+//      on the order of arrival.
 //   4. A pull is done exactly once, with no lock held, and its answer is the slot's whole
 //      state at one version, whatever happens to the slot while it is read.
-//   5. After Abort nothing changes any more, nothing stays parked, and every call gets
+//   5. A worker sees its own push: a pull waits for the push of the step before.
+//   6. Exactly `contributions` contributions are begun, so as many reach every slot.
+//   7. After Abort nothing changes any more, nothing stays parked, and every call gets
 //      the first reason.
 //
 // Thread-safe. Slots have a lock each and move independently. The thread whose push
-// closes a round does the round's work and answers the pulls that waited for it.
+// makes an update does its work and answers the pulls that waited for it.
 //
-// Errors of Initialize, Push and Pull, each naming what is here and what was asked:
-// kInvalidArgument, the request does not fit this shard (slot, rank, step, size);
-// kFailedPrecondition, it came at the wrong time; or the reason of an Abort. A push also
-// returns the error of the step constants that it needs, and then has changed nothing.
+// Errors of Initialize, Push, Pull and Snapshot, each naming what is here and what was
+// asked: kInvalidArgument, the request does not fit this shard (slot, rank, step,
+// version, size); kFailedPrecondition, it came at the wrong time; or the reason of an
+// Abort. A push also returns the error of the step constants that it needs, and then has
+// changed nothing.
 class ParameterShard {
  public:
   struct Options {
@@ -87,14 +90,26 @@ class ParameterShard {
     // By bucket index, for at least the buckets of `slots`.
     std::vector<Range> bucket_ranges;
     int workers = 0;
+    // Of the terms of a round.
     Sync::Order order = Sync::RING;
+    // Of all workers; default: by rank.
+    std::optional<RingOrder> ring_order = std::nullopt;
+    StaleUpdates stale_updates;
     Optimizer optimizer;
     // The optimizer's, of version v: of the update that makes v + 1.
     std::shared_ptr<StepConstantsSource> constants;
-    // If set, hears of every update right after it, in the thread that made it and, slot
-    // by slot, in the order of versions. Called with the slot locked: it only writes
-    // down.
-    std::function<void(const AppliedUpdate& update)> on_update;
+    // The run's length: workers * steps contributions to every slot. 0: without end, and
+    // then without snapshots.
+    int64_t steps = 0;
+    // A snapshot of each slot is kept after so many steps of all workers (whenever
+    // interval * workers more contributions have been counted), and after the last; 0:
+    // after the last only.
+    int64_t snapshot_interval = 0;
+    // Outlives the shard.
+    const TimeSource* time = nullptr;
+    // If set, hears of every contribution right after it was applied or dropped, slot by
+    // slot in that order. Called with the slot locked: it only writes down.
+    std::function<void(const ContributionRecord& contribution)> on_contribution;
   };
   // The slots and buckets of one server; the caller sets the rest.
   static Options OptionsFor(const BucketPlan& buckets, const SlotPlan& slots, int server);
@@ -111,8 +126,8 @@ class ParameterShard {
   absl::Status Initialize(int slot, const FloatPieces& parameters);
 
   // Returns OK once the contribution is held, or need not be: it is acknowledged. The
-  // contribution is let go of when its round has closed. May wait for step constants, as
-  // StepConstantsSource::At, without holding a lock.
+  // contribution is let go of when it has been applied or dropped. May wait for step
+  // constants, as StepConstantsSource::At, without holding a lock.
   absl::Status Push(const PushInfo& push, Contribution contribution);
 
   // Done when the slot is initialized and the policy lets the worker see it; before Pull
@@ -123,6 +138,14 @@ class ParameterShard {
   // effect when the pull is already done.
   void CancelPull(const PullTicket& ticket);
 
+  // The worker pushes no more: rounds and pulls stop waiting for it. Repeating it does
+  // nothing. Errors as those of Push.
+  absl::Status Leave(int rank);
+
+  // As after `step` steps of all workers, or as it is now if fewer contributions than
+  // that have been counted. kNotFound: no snapshot was kept there.
+  absl::StatusOr<SlotSnapshot> Snapshot(int slot, int64_t step);
+
   // `reason` is not OK. The first one counts.
   void Abort(const absl::Status& reason);
 
@@ -131,29 +154,27 @@ class ParameterShard {
   int64_t largest_slot_bytes() const { return largest_slot_bytes_; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
   int64_t parked_pulls() const;
-  // What the parked pulls of one slot wait for, for messages: "the push of step 7 to slot
-  // 3 by worker 1"; empty where none is parked.
+  // What the parked pulls of one slot wait for, for messages: "worker 1's next push to
+  // slot 3 (at version 7)"; empty where none is parked.
   std::string Awaited() const;
   // The lowest version of a slot here; 0 without slots.
   int64_t first_version() const;
-  // Memory of the slots' parameters, with the versions that are still being sent.
+  // Memory of the slots' parameters, with the versions that are still in use.
   const BufferGauge& parameter_memory() const { return *parameter_memory_; }
-  // Payload that came in (accepted or ignored) and that answers took out. Initialize and
-  // the pulls for step 0 are the first distribution.
+  // Payload that came in (accepted or not) and that answers took out. Initialize and the
+  // pulls for step 0 are the first distribution.
   ExchangeTraffic traffic() const { return traffic_.totals(); }
 
  private:
-  class SlotState;
-
   // The slot that a request is about, or why the request is none.
-  absl::StatusOr<SlotState*> Find(int slot, int rank, int64_t step) const;
+  absl::StatusOr<ShardSlot*> Find(int slot, int rank, int64_t step) const;
 
   const int workers_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
   const std::shared_ptr<BufferGauge> parameter_memory_;
   int64_t largest_slot_bytes_ = 0;  // Set up once.
   LinkCounters traffic_;
-  std::map<int, std::unique_ptr<SlotState>> slots_;  // By slot index; set up once.
+  std::map<int, std::unique_ptr<ShardSlot>> slots_;  // By slot index; set up once.
 
   Mutex mutex_;
   absl::Status abort_reason_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/parameter_shard.h"
-#include "server/parameter_shard_test_util.h"
+#include "server/shard_test_util.h"
 
 namespace psring {
 namespace {
@@ -20,6 +20,8 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+using ParameterShardTest = ShardTest;
 
 TEST_F(ParameterShardTest, APullBeforeInitializeWaitsForIt) {
   Make(/*workers=*/2);
@@ -52,7 +54,7 @@ TEST_F(ParameterShardTest, ACancelledPullSaysWhomItWaitedFor) {
       cancelled->status,
       StatusIs(absl::StatusCode::kUnavailable,
                AllOf(HasSubstr("pulled by rank 1 for step 1"), HasSubstr("version 0"),
-                     HasSubstr("waits for the push of step 0 by rank 0, 2, 3"))));
+                     HasSubstr("waits for the push of worker 0, 2, 3"))));
   EXPECT_EQ(ExitCodeOf(cancelled->status), ExitCode::kPeerLost);
   EXPECT_EQ(kept->done, 0);
   EXPECT_EQ(shard_->parked_pulls(), 1);
@@ -106,7 +108,7 @@ TEST_F(ParameterShardTest, WithoutConstantsAPushFailsAndChangesNothing) {
 TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
   constexpr int kWorkers = 8;
   constexpr int64_t kSteps = 50;
-  Make(kWorkers, Sync::RING, /*count=*/3000);
+  Make(kWorkers, "sync {}", /*count=*/3000);
   ASSERT_OK(shard_->Initialize(0, std::vector<float>(2, 0)));
   ASSERT_OK(shard_->Initialize(1, std::vector<float>(3000, 0)));
   std::vector<std::thread> workers;
@@ -120,9 +122,9 @@ TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
           shard_->Pull({.rank = rank, .step = step + 1, .slot = slot},
                        [&](const absl::StatusOr<PullAnswer>& answer) {
                          if (answer.ok()) {
-                           EXPECT_EQ(answer->version, step + 1);
-                           parameters.assign(answer->parameters.begin(),
-                                             answer->parameters.end());
+                           EXPECT_EQ(answer->parameters.version, step + 1);
+                           const auto values = answer->parameters.values;
+                           parameters.assign(values.begin(), values.end());
                          }
                          done.set_value(answer.status());
                        });

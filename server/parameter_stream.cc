@@ -108,8 +108,13 @@ std::optional<ParameterStream::Time> ParameterStream::ExpirePulls(Time now) {
 }
 
 void ParameterStream::OnRead(bool ok) {
+  bool ended = false;
+  {
+    MutexLock lock(&mutex_);
+    ended = !ended_.ok();
+  }
   absl::Status status;
-  if (ok) status = Handle();
+  if (ok && !ended) status = Handle();
   {
     MutexLock lock(&mutex_);
     reading_ = false;
@@ -136,14 +141,21 @@ absl::Status ParameterStream::Handle() {
                                    ", which is for worker 0 to do")));
       break;
     case ParameterRequest::PUSH:
-      AnswerDone(
-          request.id(),
-          shard_.Push({.rank = rank(), .step = request.step(), .slot = request.slot()},
-                      {.gradient = std::move(payload.floats),
-                       .owner = std::move(payload.owner)}));
+      AnswerDone(request.id(), shard_.Push({.rank = rank(),
+                                            .step = request.step(),
+                                            .slot = request.slot(),
+                                            .version = request.version()},
+                                           {.gradient = std::move(payload.floats),
+                                            .owner = std::move(payload.owner)}));
       break;
     case ParameterRequest::PULL:
       Pull(request);
+      break;
+    case ParameterRequest::LEAVE:
+      AnswerDone(request.id(), shard_.Leave(rank()));
+      break;
+    case ParameterRequest::SNAPSHOT:
+      AnswerSnapshot(request.id(), shard_.Snapshot(request.slot(), request.step()));
       break;
     default:
       AnswerDone(request.id(),
@@ -196,8 +208,25 @@ void ParameterStream::AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& 
   }
   ParameterAnswer answer;
   answer.set_id(id);
-  answer.set_version(pulled->version);
-  Answer(MakeMessage(answer, pulled->parameters, pulled->owner));
+  answer.set_version(pulled->parameters.version);
+  answer.set_step(pulled->step);
+  answer.set_finished(pulled->finished);
+  answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
+  answer.set_released_by(pulled->released_by);
+  Answer(MakeMessage(answer, pulled->parameters.values, pulled->parameters.owner));
+}
+
+void ParameterStream::AnswerSnapshot(uint64_t id,
+                                     const absl::StatusOr<SlotSnapshot>& snapshot) {
+  if (!snapshot.ok()) {
+    AnswerDone(id, snapshot.status());
+    return;
+  }
+  ParameterAnswer answer;
+  answer.set_id(id);
+  answer.set_version(snapshot->parameters.version);
+  answer.set_time_ns(absl::ToInt64Nanoseconds(snapshot->time));
+  Answer(MakeMessage(answer, snapshot->parameters.values, snapshot->parameters.owner));
 }
 
 void ParameterStream::Answer(grpc::ByteBuffer message) {

@@ -62,8 +62,8 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   // Begins to read requests.
   void Serve();
 
-  // Reads no more, sends the answers that there are, and ends the call with `status`,
-  // which is not OK. The first status counts.
+  // Takes no more requests, sends the answers that there are, and ends the call with
+  // `status`, which is not OK. The first status counts.
   void End(const absl::Status& status);
 
   // Gives up the pulls whose time is over; returns when the next one's is.
@@ -83,6 +83,7 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   void Pull(const ParameterRequest& request);
   void AnswerDone(uint64_t id, const absl::Status& status);
   void AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& pulled);
+  void AnswerSnapshot(uint64_t id, const absl::StatusOr<SlotSnapshot>& snapshot);
   void Answer(grpc::ByteBuffer message);
   void Write(const std::optional<grpc::ByteBuffer>& message);
   void Cancel(const std::vector<PullTicket>& tickets);

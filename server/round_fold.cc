@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/arithmetic.h"
-#include "common/ring_order.h"
 #include "glog/logging.h"
 
 namespace psring {
@@ -30,12 +30,13 @@ void Fold(FloatReader& reader, bool first, std::span<float> sum) {
 
 }  // namespace
 
-RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, int workers)
-    : workers_(workers) {
+RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, const RingOrder& ring)
+    : ring_(order == Sync::RANK ? RingOrder(ring.ranks()) : ring) {
+  const int workers = ring.ranks();
   CHECK_GT(workers, 0);
   CHECK(bucket.begin <= slot.begin && slot.end() <= bucket.end());
   if (order == Sync::RANK) {
-    // The ring's order of its last chunk is 0, 1, ..., N-1.
+    // The order of a ring's last chunk is 0, 1, ..., N-1.
     pieces_.push_back({.range = {.begin = 0, .count = slot.count}, .chunk = workers - 1});
     return;
   }
@@ -51,8 +52,11 @@ RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, int workers)
 
 void RoundFold::Mean(
     std::span<const FloatPieces> terms,
-    absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const {
-  CHECK_EQ(static_cast<int>(terms.size()), workers_);
+    absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const {
+  CHECK_EQ(static_cast<int>(terms.size()), ring_.ranks());
+  const auto present =
+      std::count_if(terms.begin(), terms.end(),
+                    [](const FloatPieces& term) { return term.count() > 0; });
   // A block: some elements of one piece. For each block, all its terms are read once, and
   // its sum stays in cache from the first term to its use.
   std::vector<FloatReader> readers(terms.begin(), terms.end());
@@ -62,11 +66,13 @@ void RoundFold::Mean(
          begin += kBlockCount) {
       const int64_t count = std::min(kBlockCount, piece.range.end() - begin);
       const std::span<float> sum(buffer.data(), static_cast<size_t>(count));
-      for (int position = 0; position < workers_; ++position) {
-        const int rank = RingFoldRank(piece.chunk, position, workers_);
-        Fold(readers[rank], /*first=*/position == 0, sum);
+      bool first = true;
+      for (int term = 0; term < ring_.ranks(); ++term) {
+        const int rank = ring_.FoldRank(piece.chunk, term);
+        if (terms[rank].count() == 0) continue;
+        Fold(readers[rank], std::exchange(first, false), sum);
       }
-      ScaleInPlace(sum, MeanFactor(workers_));
+      ScaleInPlace(sum, MeanFactor(present));
       use(begin, sum);
     }
   }

@@ -10,28 +10,32 @@
 #include "absl/functional/function_ref.h"
 #include "common/float_pieces.h"
 #include "common/partition.h"
+#include "common/ring_order.h"
 #include "proto/experiment.pb.h"
 
 namespace psring {
 
 // Order of the terms of an element, with N workers:
 //   RANK  0, 1, ..., N-1.
-//   RING  the order in which a ring sums the element; it differs between the N chunks of
+//   RING  the order in which the ring sums the element; it differs between the N chunks
+//   of
 //         the bucket (common/ring_order.h), and a slot may overlap several of them.
 // The sum starts as a copy of its first term (0 + -0 would lose the sign) and is
-// multiplied once by MeanFactor(N).
+// multiplied once by MeanFactor(N). Where only some ranks have contributed, they keep
+// this order among themselves, and N is their number.
 class RoundFold {
  public:
-  // `slot` and `bucket` are in elements of the flat buffer, slot inside bucket.
-  RoundFold(Sync::Order order, Range slot, Range bucket, int workers);
+  // `slot` and `bucket` are in elements of the flat buffer, slot inside bucket. `ring`
+  // has all N workers.
+  RoundFold(Sync::Order order, Range slot, Range bucket, const RingOrder& ring);
 
   // Hands `use` the mean block by block, in order and covering the slot once: `begin`
-  // counts from the slot's first element; the block is only valid during the call.
-  // `terms` holds N gradients of the slot's size, by rank; each is read once, front to
+  // counts from the slot's first element; the block is only valid during the call, and
+  // its user's to change. `terms` holds a gradient of the slot's size for each rank, or
+  // an empty one where the rank has none; at least one has. Each is read once, front to
   // back, straight out of the pieces in which it came.
-  void Mean(
-      std::span<const FloatPieces> terms,
-      absl::FunctionRef<void(int64_t begin, std::span<const float> mean)> use) const;
+  void Mean(std::span<const FloatPieces> terms,
+            absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const;
 
  private:
   // A run of the slot's elements whose terms have one order.
@@ -40,7 +44,7 @@ class RoundFold {
     int chunk = 0;
   };
 
-  const int workers_;
+  const RingOrder ring_;
   std::vector<Piece> pieces_;
 };
 

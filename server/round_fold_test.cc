@@ -67,7 +67,7 @@ TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
             terms.push_back(Term(rank, slot.count));
           }
           const std::vector<float> mean =
-              Mean(RoundFold(Sync::RING, slot, bucket, workers), terms);
+              Mean(RoundFold(Sync::RING, slot, bucket, RingOrder(workers)), terms);
           ASSERT_EQ(static_cast<int64_t>(mean.size()), slot.count);
           for (int chunk = 0; chunk < workers; ++chunk) {
             const Range part = PartitionRange(bucket_count, workers, chunk);
@@ -85,10 +85,27 @@ TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
   }
 }
 
+TEST(RoundFoldTest, FollowsTheOrderOfTheRing) {
+  const RingOrder ring({0, 2, 3, 1});
+  const Range bucket{.begin = 0, .count = 103};
+  std::vector<std::vector<float>> terms, by_position;
+  for (int rank = 0; rank < 4; ++rank) terms.push_back(Term(rank, bucket.count));
+  for (int position = 0; position < 4; ++position) {
+    by_position.push_back(terms[ring.RankAt(position)]);
+  }
+  const RingOrder plain(4);
+  const auto expected = Mean(RoundFold(Sync::RING, bucket, bucket, plain), by_position);
+  EXPECT_EQ(Mean(RoundFold(Sync::RING, bucket, bucket, ring), terms), expected);
+  EXPECT_NE(Mean(RoundFold(Sync::RING, bucket, bucket, plain), terms), expected);
+  // The order of ranks is not the ring's.
+  EXPECT_EQ(Mean(RoundFold(Sync::RANK, bucket, bucket, ring), terms),
+            Mean(RoundFold(Sync::RANK, bucket, bucket, plain), terms));
+}
+
 TEST(RoundFoldTest, GradientsInAnyPiecesGiveTheSameBits) {
   const Range bucket{.begin = 0, .count = 5003};
   const Range slot{.begin = 700, .count = 4200};
-  const RoundFold fold(Sync::RING, slot, bucket, /*workers=*/3);
+  const RoundFold fold(Sync::RING, slot, bucket, RingOrder(3));
   std::vector<std::vector<float>> terms;
   for (int rank = 0; rank < 3; ++rank) terms.push_back(Term(rank, slot.count));
   const std::vector<float> whole = Mean(fold, terms);
@@ -113,7 +130,8 @@ TEST(RoundFoldTest, RankOrderIsTheSameForEveryElement) {
   const Range slot{.begin = 10, .count = 4500};
   std::vector<std::vector<float>> terms;
   for (int rank = 0; rank < 3; ++rank) terms.push_back(Term(rank, slot.count));
-  const std::vector<float> mean = Mean(RoundFold(Sync::RANK, slot, bucket, 3), terms);
+  const std::vector<float> mean =
+      Mean(RoundFold(Sync::RANK, slot, bucket, RingOrder(3)), terms);
   ASSERT_EQ(static_cast<int64_t>(mean.size()), slot.count);
   for (int64_t i = 0; i < slot.count; ++i) {
     const float sum = (terms[0][i] + terms[1][i]) + terms[2][i];
@@ -127,10 +145,10 @@ TEST(RoundFoldTest, TheOrdersDiffer) {
   const std::vector<std::vector<float>> terms = {
       {1e8f, 1e8f, 1e8f}, {-1e8f, -1e8f, -1e8f}, {1.0f, 1.0f, 1.0f}};
   const float third = MeanFactor(3);
-  EXPECT_THAT(Mean(RoundFold(Sync::RANK, all, all, 3), terms),
+  EXPECT_THAT(Mean(RoundFold(Sync::RANK, all, all, RingOrder(3)), terms),
               ElementsAre(third, third, third));
   // Chunk 0: -1e8 + 1 + 1e8; chunk 1: 1 + 1e8 - 1e8; chunk 2: 1e8 - 1e8 + 1.
-  EXPECT_THAT(Mean(RoundFold(Sync::RING, all, all, 3), terms),
+  EXPECT_THAT(Mean(RoundFold(Sync::RING, all, all, RingOrder(3)), terms),
               ElementsAre(0.0f, 0.0f, third));
 }
 
@@ -139,11 +157,50 @@ TEST(RoundFoldTest, ASumOfNegativeZerosStaysNegative) {
   for (const Sync::Order order : {Sync::RANK, Sync::RING}) {
     for (const int workers : {1, 2, 3}) {
       const std::vector<std::vector<float>> terms(workers, {-0.0f, 0.0f});
-      const std::vector<float> mean = Mean(RoundFold(order, all, all, workers), terms);
+      const std::vector<float> mean =
+          Mean(RoundFold(order, all, all, RingOrder(workers)), terms);
       EXPECT_EQ(BitsOf(mean[0]), BitsOf(-0.0f));
       EXPECT_EQ(BitsOf(mean[1]), BitsOf(0.0f));
     }
   }
+}
+
+TEST(RoundFoldTest, RanksWithoutATermAreLeftOutOfTheOrderAndTheNumber) {
+  constexpr int kWorkers = 4;
+  constexpr int64_t kCount = 10;
+  const Range bucket = {.begin = 0, .count = kCount};
+  const RoundFold fold(Sync::RING, bucket, bucket, RingOrder(kWorkers));
+  const std::vector<float> two = Term(2, kCount), three = Term(3, kCount),
+                           zero = Term(0, kCount);
+  std::vector<FloatPieces> terms(kWorkers);
+  terms[0] = zero;
+  terms[2] = two;
+  terms[3] = three;
+  const std::vector<float> mean = Mean(fold, terms);
+  for (int64_t i = 0; i < kCount; ++i) {
+    int chunk = 0;
+    while (i >= PartitionRange(kCount, kWorkers, chunk).end()) ++chunk;
+    // From rank chunk + 1 round to rank chunk.
+    float sum = 0;
+    bool first = true;
+    for (int position = 0; position < kWorkers; ++position) {
+      const int rank = RingFoldRank(chunk, position, kWorkers);
+      if (rank == 1) continue;
+      const float term = rank == 0 ? zero[i] : rank == 2 ? two[i] : three[i];
+      sum = first ? term : sum + term;
+      first = false;
+    }
+    EXPECT_EQ(BitsOf(mean[i]), BitsOf(sum * MeanFactor(3))) << i;
+  }
+}
+
+TEST(RoundFoldTest, TheMeanOfOneTermIsItself) {
+  const Range bucket = {.begin = 0, .count = 5000};
+  const RoundFold fold(Sync::RING, bucket, bucket, RingOrder(3));
+  const std::vector<float> term = Term(1, 5000);
+  std::vector<FloatPieces> terms(3);
+  terms[1] = term;
+  EXPECT_EQ(Mean(fold, terms), term);
 }
 
 }  // namespace

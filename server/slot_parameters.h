@@ -24,6 +24,15 @@ class BufferGauge {
   std::atomic<int64_t> peak_{0};
 };
 
+// One version of a slot's parameters, for whoever reads them.
+struct SlotVersion {
+  int64_t version = 0;
+  std::span<const float> values;
+  // Keeps the values alive and unchanged, at the price of a copy when the next version is
+  // made: to be dropped soon.
+  std::shared_ptr<const void> owner;
+};
+
 // A buffer that is copied before a write only if somebody still reads it.
 //
 // An answer to a pull references the buffer instead of copying it, N answers the same
@@ -32,9 +41,10 @@ class BufferGauge {
 // twice the memory and one more pass over it; a buffer per version costs the pass. But a
 // worker contributes to the next round only after it has received the last version: when
 // a synchronous round closes, all answers have normally been sent, and the update happens
-// in place. Only while one has not, the version gets a new buffer, and the old one goes
-// with its last reader. So memory is that of the parameters once, plus once for every
-// version that is still being sent, and the gauge counts it.
+// in place. Only while one has not (or an older version is kept for another reason), the
+// version gets a new buffer, and the old one goes with its last reader. So memory is that
+// of the parameters once, plus once for every version that is in use, and the gauge
+// counts it.
 //
 // Not thread-safe, but what Share returns may be dropped by any thread, at any time, even
 // after this object has ended.

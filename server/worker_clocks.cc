@@ -1,28 +1,44 @@
 #include "server/worker_clocks.h"
 
+#include <algorithm>
+
 #include "glog/logging.h"
 
 namespace psring {
 
-WorkerClocks::WorkerClocks(int workers) : clocks_(workers, 0) { CHECK_GT(workers, 0); }
+WorkerClocks::WorkerClocks(int workers) : clocks_(workers, 0), has_left_(workers) {
+  CHECK_GT(workers, 0);
+}
 
 int WorkerClocks::CountPushed(int64_t step) const {
-  int count = 0;
-  for (int rank = 0; rank < workers(); ++rank) count += HasPushed(rank, step) ? 1 : 0;
-  return count;
+  return workers() - left_ - static_cast<int>(Missing(step).size());
 }
 
 std::vector<int> WorkerClocks::Missing(int64_t step) const {
   std::vector<int> missing;
   for (int rank = 0; rank < workers(); ++rank) {
-    if (!HasPushed(rank, step)) missing.push_back(rank);
+    if (!HasLeft(rank) && !HasPushed(rank, step)) missing.push_back(rank);
   }
   return missing;
+}
+
+int64_t WorkerClocks::Lag(int rank) const {
+  int64_t slowest = clock(rank);
+  for (int other = 0; other < workers(); ++other) {
+    if (!HasLeft(other)) slowest = std::min(slowest, clock(other));
+  }
+  return clock(rank) - slowest;
 }
 
 void WorkerClocks::RecordPush(int rank, int64_t step) {
   CHECK(!HasPushed(rank, step)) << "rank " << rank << ", step " << step;
   clocks_[rank] = step + 1;
+}
+
+void WorkerClocks::Leave(int rank) {
+  if (has_left_[rank]) return;
+  has_left_[rank] = true;
+  ++left_;
 }
 
 }  // namespace psring

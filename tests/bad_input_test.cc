@@ -107,8 +107,8 @@ TEST_F(BadInputTest, ATakenPortIsOneLine) {
                              "--listen", listen_at});
   EXPECT_THAT(psring->Wait(kEndOfRun), Optional(1));
   const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
-  // The first line announces the run.
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"),
+  // The first two announce the run and its arm.
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"), StartsWith("arm ring: "),
                                  AllOf(StartsWith("psring: arm ring: "),
                                        HasSubstr(listen_at), HasSubstr("taken")),
                                  IsEmpty()));

@@ -68,6 +68,33 @@ TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
   }
 }
 
+TEST_F(EndToEndTest, ARingOfAnotherOrderOverGrpcEqualsServersThatFollowIt) {
+  const auto psring =
+      Start("compare", Config(4),
+            {"--set", "cluster.workers=4", "--set", "ring_order=[0, 2, 1, 3]", "--set",
+             "arms[1].ring={transport: GRPC connections: 2}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["arms"][0]["parameter_digest"],
+            summary["arms"][1]["parameter_digest"]);
+  EXPECT_EQ(summary["arms"][1]["mode"], "ring all-reduce over gRPC, 2 connections");
+  EXPECT_EQ(summary["arms"][1]["certificates"]["traffic"], "PASS");
+}
+
+TEST_F(EndToEndTest, AnotherAlgorithmMovesTheBytesOfItsFormula) {
+  const auto psring = Start("run", Config(4),
+                            {"--arm", "ring", "--set", "cluster.workers=4", "--set",
+                             "arms[1].ring={algorithm: GATHER_BROADCAST spin: true}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json arm = Summary()["arms"][0];
+  EXPECT_EQ(arm["mode"], "gather-broadcast all-reduce, spinning");
+  EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+  EXPECT_EQ(arm["certificates"]["replica"], "PASS");
+  // Worker 0 sends everything to each of the others, in each step.
+  EXPECT_EQ(arm["endpoints"][0]["payload_out"], 3 * 12730 * 4 * 4);
+  EXPECT_EQ(arm["endpoints"][3]["payload_out"], 12730 * 4 * 4);
+}
+
 TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   const auto psring = Start("compare", Config(12));
   ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
@@ -82,10 +109,11 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   EXPECT_THAT(per_run("steps"), ElementsAre(24, 24));
   EXPECT_THAT(per_run("buckets"), ElementsAre(48, 48));
   EXPECT_THAT(per_run("digests"), ElementsAre(24, 24));
-  EXPECT_THAT(per_run("updates"), ElementsAre(48, 0));
+  EXPECT_THAT(per_run("contributions"), ElementsAre(96, 0));
   EXPECT_THAT(per_run("evaluations"), ElementsAre(3, 3));
-  // Payload and first distribution in both directions; the ring knows its wire, too.
-  EXPECT_THAT(per_run("links"), ElementsAre(16, 12));
+  // Payload, first distribution and snapshots in both directions; the ring knows its
+  // wire, too.
+  EXPECT_THAT(per_run("links"), ElementsAre(24, 16));
   EXPECT_THAT(per_run("events"), ElementsAre(8, 4));     // Each joins and leaves.
   EXPECT_THAT(per_run("recording"), ElementsAre(9, 5));  // Two of each, and the writer's.
 
@@ -93,8 +121,10 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
                      "WHERE NOT (start_ns < ready_ns AND ready_ns <= launched_ns AND "
                      "launched_ns <= done_ns AND done_ns < start_ns + total_ns)"),
             0);
-  EXPECT_EQ(QueryOne("SELECT count(*) FROM updates WHERE contributions = 2 AND "
-                     "time_ns >= 0 AND version BETWEEN 1 AND 12"),
+  // In each update of a slot, both workers' gradients from the version before.
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM (SELECT 1 FROM contributions WHERE "
+                     "version_read = version AND version < 12 AND time_ns >= 0 AND "
+                     "dropped IS NULL GROUP BY slot, version HAVING count(*) = 2)"),
             48);
   EXPECT_EQ(QueryOne("SELECT count(*) FROM processes WHERE left_unix_ns > joined_unix_ns "
                      "AND outcome = 'ok'"),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/cpu_device.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
+#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
@@ -19,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_test_util.h"
+#include "ring/transport_collectives.h"
 #include "tests/parameter_server_cluster.h"
 #include "worker/data_set.h"
 #include "worker/local_exchange.h"
@@ -74,9 +77,10 @@ BucketPlan Buckets() { return PlanBuckets(MlpLayout(kWidths), 700, 200); }
 
 using MakeExchange = std::function<std::unique_ptr<GradientExchange>(int rank)>;
 
-// One rank's training: a worker process without the process.
-absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
-                       std::vector<uint64_t>* digests) {
+// One rank's training: a worker process without the process. Without `steps` the exchange
+// ends it.
+absl::Status TrainRank(int rank, int workers, std::optional<int64_t> steps,
+                       GradientExchange* exchange, std::vector<uint64_t>* digests) {
   const RealTime time;
   const std::unique_ptr<Device> device = MakeCpuDevice();
   ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
@@ -91,7 +95,7 @@ absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
   Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
   Slowdown slowdown(1, time, [](absl::Duration) {});
   Trainer trainer(
-      {.rank = rank, .workers = workers, .steps = kSteps, .digest_interval = 1},
+      {.rank = rank, .workers = workers, .steps = steps, .digest_interval = 1},
       {.device = device.get(),
        .model = model.get(),
        .exchange = exchange,
@@ -100,58 +104,87 @@ absl::Status TrainRank(int rank, int workers, GradientExchange* exchange,
        .sampler = &sampler,
        .time = &time,
        .slowdown = &slowdown,
-       .parameters = parameters.span()},
+       .parameters = parameters.span(),
+       .gradients = gradients.span()},
       [digests](const StepRecord& step) { digests->push_back(step.parameter_digest()); });
   return trainer.Run();
 }
 
-// The digests after every step, equal on all ranks.
-std::vector<uint64_t> Train(int workers, const MakeExchange& make) {
+// By rank, the digests after every step.
+std::vector<std::vector<uint64_t>> TrainRanks(int workers, std::optional<int64_t> steps,
+                                              const MakeExchange& make) {
   std::vector<std::vector<uint64_t>> digests(workers);
   const auto statuses = RunRanks(workers, [&](int rank) {
     const std::unique_ptr<GradientExchange> exchange = make(rank);
-    return TrainRank(rank, workers, exchange.get(), &digests[rank]);
+    return TrainRank(rank, workers, steps, exchange.get(), &digests[rank]);
   });
   for (const absl::Status& status : statuses) EXPECT_OK(status);
+  return digests;
+}
+
+// The digests after every step, equal on all ranks.
+std::vector<uint64_t> Train(int workers, std::optional<int64_t> steps,
+                            const MakeExchange& make) {
+  const auto digests = TrainRanks(workers, steps, make);
   for (int rank = 1; rank < workers; ++rank) EXPECT_EQ(digests[rank], digests[0]);
   EXPECT_EQ(digests[0].size(), kSteps);
   return digests[0];
 }
 
-std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
+std::vector<uint64_t> TrainRing(TransportKind kind, const CollectiveOptions& options,
                                 const Optimizer& optimizer = Momentum()) {
   const RealTime time;
-  auto collectives = MakeCollectives(kind, {.order = RingOrder(workers)});
-  return Train(workers, [&](int rank) {
+  const int workers = options.order.ranks();
+  auto collectives = MakeCollectives(kind, options);
+  return Train(workers, kSteps, [&](int rank) {
     return std::make_unique<RingExchange>(workers, Buckets(), optimizer,
                                           ConstantsOf(optimizer),
                                           std::move(collectives[rank]), &time);
   });
 }
 
-std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
-                                   Sync::Order order,
-                                   const Optimizer& optimizer = Momentum()) {
-  const RealTime time;
-  ParameterServerCluster cluster({.kind = kind,
-                                  .buckets = Buckets(),
-                                  .servers = servers,
-                                  .workers = workers,
-                                  .order = order,
-                                  .optimizer = optimizer,
-                                  .steps = kSteps});
-  return Train(workers, [&](int rank) {
+std::vector<uint64_t> TrainRing(int workers, TransportKind kind,
+                                const Optimizer& optimizer = Momentum()) {
+  return TrainRing(kind, {.order = RingOrder(workers)}, optimizer);
+}
+
+ParameterServerCluster::Options ClusterOptions(int workers, int servers, ChannelKind kind,
+                                               const std::string& mode,
+                                               const Optimizer& optimizer) {
+  return {.kind = kind,
+          .buckets = Buckets(),
+          .servers = servers,
+          .workers = workers,
+          .mode = ModeOf(mode),
+          .optimizer = optimizer,
+          .steps = kSteps};
+}
+
+MakeExchange ExchangesWith(ParameterServerCluster& cluster, const TimeSource& time) {
+  return [&cluster, &time](int rank) {
     return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
                                                      cluster.NewChannels(rank), &time);
-  });
+  };
+}
+
+constexpr char kRingOrder[] = "sync { order: RING }";
+constexpr char kRankOrder[] = "sync { order: RANK }";
+
+std::vector<uint64_t> TrainServers(int workers, int servers, ChannelKind kind,
+                                   const std::string& mode,
+                                   const Optimizer& optimizer = Momentum()) {
+  const RealTime time;
+  ParameterServerCluster cluster(ClusterOptions(workers, servers, kind, mode, optimizer));
+  return Train(workers, std::nullopt, ExchangesWith(cluster, time));
 }
 
 class EquivalenceTest : public testing::TestWithParam<int> {};
 
 TEST_P(EquivalenceTest, RingIsTheSameOverEveryTransport) {
   const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
-  for (const TransportKind kind : {TransportKind::kInProcessNarrow, TransportKind::kTcp,
-                                   TransportKind::kTcpLanes, TransportKind::kTcpSpin}) {
+  for (const TransportKind kind :
+       {TransportKind::kInProcessNarrow, TransportKind::kTcp, TransportKind::kTcpLanes,
+        TransportKind::kTcpSpin, TransportKind::kGrpc, TransportKind::kGrpcLanes}) {
     EXPECT_EQ(TrainRing(GetParam(), kind), expected) << TransportKindName(kind);
   }
 }
@@ -160,21 +193,54 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
   const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
   for (int servers = 1; servers <= 3; ++servers) {
     for (const ChannelKind kind : {ChannelKind::kInProcess, ChannelKind::kGrpc}) {
-      EXPECT_EQ(TrainServers(GetParam(), servers, kind, Sync::RING), expected)
+      EXPECT_EQ(TrainServers(GetParam(), servers, kind, kRingOrder), expected)
           << servers << " servers, " << ChannelKindName(kind);
+    }
+  }
+}
+
+// 0, N - 1, ..., 1: the bits are others, and servers follow.
+TEST_P(EquivalenceTest, ServersFollowTheOrderOfTheRing) {
+  const int workers = GetParam();
+  std::vector<int> backwards(workers);
+  for (int i = 1; i < workers; ++i) backwards[i] = workers - i;
+  const RingOrder order(backwards);
+  const auto expected = TrainRing(TransportKind::kInProcess, {.order = order});
+  EXPECT_EQ(TrainRing(TransportKind::kTcp, {.order = order}), expected);
+  const RealTime time;
+  auto options =
+      ClusterOptions(workers, 3, ChannelKind::kInProcess, kRingOrder, Momentum());
+  options.ring_order = order;
+  ParameterServerCluster cluster(options);
+  EXPECT_EQ(Train(workers, std::nullopt, ExchangesWith(cluster, time)), expected);
+  if (workers > 2) {
+    EXPECT_NE(TrainRing(workers, TransportKind::kInProcess), expected);
+  }
+}
+
+// Each sums in an order of its own, and always in the same one.
+TEST_P(EquivalenceTest, EveryAlgorithmGivesTheSameBitsInEveryRun) {
+  for (const Algorithm algorithm :
+       {RingMode::HALVING_DOUBLING, RingMode::TREE, RingMode::GATHER_BROADCAST}) {
+    const CollectiveOptions options = {.order = RingOrder(GetParam()),
+                                       .algorithm = algorithm};
+    const auto once = TrainRing(TransportKind::kInProcess, options);
+    EXPECT_EQ(TrainRing(TransportKind::kTcp, options), once) << algorithm;
+    if (GetParam() <= 2) {
+      EXPECT_EQ(once, TrainRing(GetParam(), TransportKind::kInProcess));
     }
   }
 }
 
 // More servers than a bucket has elements: some own nothing of it.
 TEST_P(EquivalenceTest, ServersWithoutSlotsChangeNothing) {
-  EXPECT_EQ(TrainServers(GetParam(), 60, ChannelKind::kInProcess, Sync::RING),
+  EXPECT_EQ(TrainServers(GetParam(), 60, ChannelKind::kInProcess, kRingOrder),
             TrainRing(GetParam(), TransportKind::kInProcess));
 }
 
 TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
-  const auto one = TrainServers(GetParam(), 1, ChannelKind::kInProcess, Sync::RANK);
-  EXPECT_EQ(TrainServers(GetParam(), 3, ChannelKind::kInProcess, Sync::RANK), one);
+  const auto one = TrainServers(GetParam(), 1, ChannelKind::kInProcess, kRankOrder);
+  EXPECT_EQ(TrainServers(GetParam(), 3, ChannelKind::kInProcess, kRankOrder), one);
   // Two terms have one sum; from three on the order shows, or this test sees nothing.
   const auto ring = TrainRing(GetParam(), TransportKind::kInProcess);
   if (GetParam() <= 2) {
@@ -184,12 +250,37 @@ TEST_P(EquivalenceTest, RankOrderIsTheSameForAnyNumberOfServers) {
   }
 }
 
+TEST_P(EquivalenceTest, BackupWithoutSparesEqualsTheRing) {
+  EXPECT_EQ(TrainServers(GetParam(), 2, ChannelKind::kGrpc, "backup { spares: 0 }"),
+            TrainRing(GetParam(), TransportKind::kInProcess));
+}
+
+// By rank: they are apart by the order in which they take turns.
+std::vector<std::vector<uint64_t>> TrainDelayed(int workers, const std::string& mode,
+                                                int servers) {
+  const RealTime time;
+  ParameterServerCluster cluster(
+      ClusterOptions(workers, servers, ChannelKind::kGrpc, mode, Momentum()));
+  const auto digests = TrainRanks(workers, std::nullopt, ExchangesWith(cluster, time));
+  for (const auto& rank : digests) EXPECT_EQ(rank.size(), kSteps);
+  return digests;
+}
+
+TEST_P(EquivalenceTest, AFixedDelayGivesTheSameBitsInEveryRun) {
+  for (const int delay : {0, 3}) {
+    const std::string mode = absl::StrCat("fixed_delay { delay: ", delay, " }");
+    const auto once = TrainDelayed(GetParam(), mode, 2);
+    EXPECT_EQ(TrainDelayed(GetParam(), mode, 2), once) << mode;
+    EXPECT_EQ(TrainDelayed(GetParam(), mode, 3), once) << mode;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, EquivalenceTest, testing::Values(1, 2, 3, 4),
                          [](const auto& info) { return absl::StrCat("N", info.param); });
 
 std::vector<uint64_t> TrainLocally(const Optimizer& optimizer) {
   const RealTime time;
-  return Train(1, [&](int) {
+  return Train(1, kSteps, [&](int) {
     return std::make_unique<LocalExchange>(Buckets(), optimizer, ConstantsOf(optimizer),
                                            &time);
   });
@@ -211,7 +302,7 @@ class OptimizerEquivalenceTest : public testing::TestWithParam<const char*> {
 TEST_P(OptimizerEquivalenceTest, ServersInRingOrderEqualTheRing) {
   const auto expected = TrainRing(3, TransportKind::kInProcess, scheduled_);
   for (int servers = 1; servers <= 3; ++servers) {
-    EXPECT_EQ(TrainServers(3, servers, ChannelKind::kInProcess, Sync::RING, scheduled_),
+    EXPECT_EQ(TrainServers(3, servers, ChannelKind::kInProcess, kRingOrder, scheduled_),
               expected)
         << servers << " servers";
   }
@@ -222,7 +313,12 @@ TEST_P(OptimizerEquivalenceTest, ServersInRingOrderEqualTheRing) {
 TEST_P(OptimizerEquivalenceTest, OneWorkerEqualsTheProcessAlone) {
   const auto local = TrainLocally(scheduled_);
   EXPECT_EQ(TrainRing(1, TransportKind::kInProcess, scheduled_), local);
-  EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, Sync::RING, scheduled_), local);
+  for (const char* mode :
+       {kRingOrder, "backup { spares: 0 }", "bounded { bound: 0 }",
+        "bounded { bound: 2 }", "async {}", "fixed_delay { delay: 0 }"}) {
+    EXPECT_EQ(TrainServers(1, 2, ChannelKind::kInProcess, mode, scheduled_), local)
+        << mode;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

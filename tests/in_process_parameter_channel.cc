@@ -30,16 +30,18 @@ void InProcessParameterChannel::Initialize(const Slot& slot,
   done(status);
 }
 
-void InProcessParameterChannel::Push(const Slot& slot, int64_t step,
+void InProcessParameterChannel::Push(const Slot& slot, int64_t step, int64_t version,
                                      std::span<const float> gradient, Done done) {
   absl::Status status = aborted();
   if (status.ok()) {
     // The shard keeps the contribution for longer than the caller keeps the gradient.
     const auto copy =
         std::make_shared<const std::vector<float>>(gradient.begin(), gradient.end());
-    status = Named(shard_->Push({.rank = rank_, .step = step, .slot = slot.index},
-                                {.gradient = *copy, .owner = copy}),
-                   absl::StrCat("the push of slot ", slot.index, ", step ", step));
+    status =
+        Named(shard_->Push(
+                  {.rank = rank_, .step = step, .slot = slot.index, .version = version},
+                  {.gradient = *copy, .owner = copy}),
+              absl::StrCat("the push of slot ", slot.index, ", step ", step));
   }
   done(status);
 }
@@ -67,10 +69,14 @@ void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
                    [this, key, what, parameters,
                     done = std::move(done)](const absl::StatusOr<PullAnswer>& answer) {
                      if (answer.ok()) {
-                       CHECK_EQ(answer->parameters.size(), parameters.size());
-                       std::copy(answer->parameters.begin(), answer->parameters.end(),
-                                 parameters.begin());
-                       done(answer->version);
+                       const std::span<const float> values = answer->parameters.values;
+                       CHECK_EQ(values.size(), parameters.size());
+                       std::copy(values.begin(), values.end(), parameters.begin());
+                       done(Pulled{.version = answer->parameters.version,
+                                   .step = answer->step,
+                                   .finished = answer->finished,
+                                   .parked = answer->parked,
+                                   .released_by = answer->released_by});
                      } else {
                        const absl::Status ours = aborted();
                        done(ours.ok() ? Named(answer.status(), what) : ours);
@@ -89,6 +95,30 @@ void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
     missed_abort = !aborted_.ok();
   }
   if (missed_abort) shard_->CancelPull(ticket);
+}
+
+void InProcessParameterChannel::Snapshot(const Slot& slot, int64_t step,
+                                         std::span<float> parameters, SnapshotDone done) {
+  if (const absl::Status ours = aborted(); !ours.ok()) {
+    done(ours);
+    return;
+  }
+  const absl::StatusOr<SlotSnapshot> snapshot = shard_->Snapshot(slot.index, step);
+  if (!snapshot.ok()) {
+    done(Named(snapshot.status(),
+               absl::StrCat("the snapshot of slot ", slot.index, " after step ", step)));
+    return;
+  }
+  const std::span<const float> values = snapshot->parameters.values;
+  CHECK_EQ(values.size(), parameters.size());
+  std::copy(values.begin(), values.end(), parameters.begin());
+  done(SnapshotInfo{.version = snapshot->parameters.version, .time = snapshot->time});
+}
+
+void InProcessParameterChannel::Leave(Done done) {
+  absl::Status status = aborted();
+  if (status.ok()) status = Named(shard_->Leave(rank_), "leaving");
+  done(status);
 }
 
 void InProcessParameterChannel::Abort(const absl::Status& reason) {

@@ -23,10 +23,13 @@ class InProcessParameterChannel final : public ParameterChannel {
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override;
-  void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
-            Done done) override;
+  void Push(const Slot& slot, int64_t step, int64_t version,
+            std::span<const float> gradient, Done done) override;
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override;
+  void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
+                SnapshotDone done) override;
+  void Leave(Done done) override;
   void Abort(const absl::Status& reason) override;
 
  private:

@@ -133,7 +133,7 @@ class KilledPushTest : public EndToEndTest,
               1);
   }
 
-  static constexpr char kUpdates[] = "SELECT count(*) FROM updates";
+  static constexpr char kUpdates[] = "SELECT count(DISTINCT version) FROM contributions";
 
   std::string coordinator_;
   std::unique_ptr<Subprocess> psring_;

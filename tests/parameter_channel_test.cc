@@ -15,9 +15,10 @@
 #include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
+#include "common/time_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/sync_policy.h"
+#include "server/policies.h"
 #include "tests/parameter_server_cluster.h"
 #include "worker/grpc_parameter_channel.h"
 
@@ -45,6 +46,7 @@ class Outcome {
 class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
  protected:
   static constexpr int kWorkers = 2;
+  static constexpr int64_t kSteps = 4;
 
   ParameterChannelTest() {
     ParameterLayout layout;
@@ -53,6 +55,8 @@ class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
     options_.buckets = PlanBuckets(layout, /*cap_bytes=*/64, /*first_cap_bytes=*/64);
     options_.workers = kWorkers;
     options_.optimizer.mutable_sgd()->set_learning_rate(1);
+    options_.steps = kSteps;
+    options_.snapshot_interval = 2;
     cluster_ = std::make_unique<ParameterServerCluster>(options_);
     for (int rank = 0; rank < kWorkers; ++rank) {
       channels_.push_back(cluster_->NewChannel(rank, /*server=*/0));
@@ -67,11 +71,23 @@ class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
   }
   absl::Status Push(int rank, int64_t step, const std::vector<float>& gradient) {
     Outcome<absl::Status> outcome;
-    channels_[rank]->Push(slot(), step, gradient, outcome.callback());
+    // Synchronous servers: what a step computes with is the version of its number.
+    channels_[rank]->Push(slot(), step, /*version=*/step, gradient, outcome.callback());
     return outcome.Get();
   }
-  absl::StatusOr<int64_t> Pull(int rank, int64_t step, std::vector<float>* parameters) {
-    Outcome<absl::StatusOr<int64_t>> outcome;
+  absl::Status Leave(int rank) {
+    Outcome<absl::Status> outcome;
+    channels_[rank]->Leave(outcome.callback());
+    return outcome.Get();
+  }
+  absl::StatusOr<SnapshotInfo> Snapshot(int rank, int64_t step,
+                                        std::vector<float>* parameters) {
+    Outcome<absl::StatusOr<SnapshotInfo>> outcome;
+    channels_[rank]->Snapshot(slot(), step, *parameters, outcome.callback());
+    return outcome.Get();
+  }
+  absl::StatusOr<Pulled> Pull(int rank, int64_t step, std::vector<float>* parameters) {
+    Outcome<absl::StatusOr<Pulled>> outcome;
     channels_[rank]->Pull(slot(), step, *parameters, outcome.callback());
     return outcome.Get();
   }
@@ -88,8 +104,10 @@ TEST_P(ParameterChannelTest, APullBringsWhatWasInitialized) {
   ASSERT_OK(Initialize({1.5f, -0.0f, 3}));
   for (int rank = 0; rank < kWorkers; ++rank) {
     std::vector<float> parameters(3);
-    ASSERT_OK_AND_ASSIGN(const int64_t version, Pull(rank, 0, &parameters));
-    EXPECT_EQ(version, 0);
+    ASSERT_OK_AND_ASSIGN(const Pulled pulled, Pull(rank, 0, &parameters));
+    EXPECT_EQ(pulled.version, 0);
+    EXPECT_EQ(pulled.step, 0);
+    EXPECT_FALSE(pulled.finished);
     EXPECT_THAT(parameters, ElementsAre(1.5f, 0, 3));
     EXPECT_TRUE(std::signbit(parameters[1]));
   }
@@ -98,14 +116,59 @@ TEST_P(ParameterChannelTest, APullBringsWhatWasInitialized) {
 TEST_P(ParameterChannelTest, APullWaitsForTheRoundOfItsPush) {
   ASSERT_OK(Initialize({0, 0, 0}));
   std::vector<float> parameters(3);
-  Outcome<absl::StatusOr<int64_t>> outcome;
+  Outcome<absl::StatusOr<Pulled>> outcome;
   channels_[0]->Pull(slot(), 1, parameters, outcome.callback());
   ASSERT_OK(Push(0, 0, {1, 2, 3}));
   AwaitParked(1);
   ASSERT_OK(Push(1, 0, {3, 2, 1}));
-  ASSERT_OK_AND_ASSIGN(const int64_t version, outcome.Get());
-  EXPECT_EQ(version, 1);
+  ASSERT_OK_AND_ASSIGN(const Pulled pulled, outcome.Get());
+  EXPECT_EQ(pulled.version, 1);
+  EXPECT_EQ(pulled.step, 1);
+  EXPECT_GT(pulled.parked, absl::ZeroDuration());
+  EXPECT_EQ(pulled.released_by, 1);
   EXPECT_THAT(parameters, Each(-2));
+}
+
+TEST_P(ParameterChannelTest, WhoeverLeavesIsNotWaitedFor) {
+  ASSERT_OK(Initialize({0, 0, 0}));
+  ASSERT_OK(Push(0, 0, {1, 1, 1}));
+  std::vector<float> parameters(3);
+  Outcome<absl::StatusOr<Pulled>> outcome;
+  channels_[0]->Pull(slot(), 1, parameters, outcome.callback());
+  AwaitParked(1);
+  ASSERT_OK(Leave(1));
+  ASSERT_OK_AND_ASSIGN(const Pulled pulled, outcome.Get());
+  EXPECT_EQ(pulled.version, 1);
+  EXPECT_EQ(pulled.released_by, 1);
+  EXPECT_THAT(parameters, Each(-1));
+  EXPECT_OK(Leave(1)) << "repeated";
+  EXPECT_THAT(Push(1, 1, {1, 1, 1}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has left")));
+}
+
+TEST_P(ParameterChannelTest, TheLastPullSaysThatTheRunIsOverAndSnapshotsAreThere) {
+  ASSERT_OK(Initialize({0, 0, 0}));
+  std::vector<float> parameters(3), kept(3);
+  ASSERT_OK_AND_ASSIGN(const SnapshotInfo early, Snapshot(1, kSteps, &kept));
+  EXPECT_EQ(early.version, 0) << "as it is, where the run is not so far";
+  for (int64_t step = 0; step < kSteps; ++step) {
+    for (int rank = 0; rank < kWorkers; ++rank) ASSERT_OK(Pull(rank, step, &parameters));
+    for (int rank = 0; rank < kWorkers; ++rank) ASSERT_OK(Push(rank, step, {1, 2, 3}));
+  }
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_OK_AND_ASSIGN(const Pulled pulled, Pull(rank, kSteps, &parameters));
+    EXPECT_TRUE(pulled.finished);
+  }
+  for (int64_t step = 2; step <= kSteps; step += 2) {
+    ASSERT_OK_AND_ASSIGN(const SnapshotInfo snapshot, Snapshot(0, step, &kept));
+    EXPECT_EQ(snapshot.version, step);
+    EXPECT_GT(snapshot.time, absl::ZeroDuration());
+    EXPECT_THAT(kept, ElementsAre(-step, -2 * step, -3 * step));
+  }
+  EXPECT_THAT(Snapshot(0, 1, &kept),
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("server 0 ("),
+                             HasSubstr("the snapshot of slot 0 after step 1"))));
 }
 
 TEST_P(ParameterChannelTest, AnErrorNamesServerAndSlotAndKeepsItsCode) {
@@ -127,7 +190,7 @@ TEST_P(ParameterChannelTest, AnErrorNamesServerAndSlotAndKeepsItsCode) {
 
 TEST_P(ParameterChannelTest, TheShardsAbortReachesAParkedPullWithItsExitCode) {
   std::vector<float> parameters(3);
-  Outcome<absl::StatusOr<int64_t>> outcome;
+  Outcome<absl::StatusOr<Pulled>> outcome;
   channels_[1]->Pull(slot(), 0, parameters, outcome.callback());
   AwaitParked(1);
   cluster_->shard(0).Abort(CheckFailedError("replicas differ"));
@@ -140,7 +203,7 @@ TEST_P(ParameterChannelTest, TheShardsAbortReachesAParkedPullWithItsExitCode) {
 TEST_P(ParameterChannelTest, AfterAbortEveryRequestIsDoneWithTheFirstReason) {
   ASSERT_OK(Initialize({0, 0, 0}));
   std::vector<float> parked_parameters(3);
-  Outcome<absl::StatusOr<int64_t>> parked;
+  Outcome<absl::StatusOr<Pulled>> parked;
   channels_[0]->Pull(slot(), 1, parked_parameters, parked.callback());
   AwaitParked(1);
   channels_[0]->Abort(PeerLostError("worker 1 has died"));
@@ -153,6 +216,8 @@ TEST_P(ParameterChannelTest, AfterAbortEveryRequestIsDoneWithTheFirstReason) {
   std::vector<float> parameters(3);
   EXPECT_THAT(Pull(0, 0, &parameters), is_reason);
   EXPECT_THAT(Push(0, 0, {1, 1, 1}), is_reason);
+  EXPECT_THAT(Leave(0), is_reason);
+  EXPECT_THAT(Snapshot(0, kSteps, &parameters), is_reason);
   EXPECT_THAT(Initialize({1, 1, 1}), is_reason);
   // Nothing is left on the server, and the other worker's channel is as it was.
   AwaitParked(0);
@@ -161,7 +226,7 @@ TEST_P(ParameterChannelTest, AfterAbortEveryRequestIsDoneWithTheFirstReason) {
 
 TEST_P(ParameterChannelTest, TheDestructorEndsWhatIsInFlight) {
   std::vector<float> parameters(3);
-  Outcome<absl::StatusOr<int64_t>> outcome;
+  Outcome<absl::StatusOr<Pulled>> outcome;
   channels_[0]->Pull(slot(), 0, parameters, outcome.callback());
   channels_[0].reset();
   EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kCancelled, testing::_));
@@ -171,7 +236,7 @@ TEST_P(ParameterChannelTest, ManyRequestsAtOnceAndAnAbortAmongThem) {
   constexpr int kRequests = 100;
   ASSERT_OK(Initialize({0, 0, 0}));
   std::vector<std::vector<float>> parameters(kRequests, std::vector<float>(3));
-  std::vector<Outcome<absl::StatusOr<int64_t>>> outcomes(kRequests);
+  std::vector<Outcome<absl::StatusOr<Pulled>>> outcomes(kRequests);
   std::thread aborter;
   for (int i = 0; i < kRequests; ++i) {
     if (i == kRequests / 2) {
@@ -201,8 +266,10 @@ class GrpcParameterChannelTest : public testing::Test {
     options.optimizer.mutable_sgd()->set_learning_rate(1);
     options.constants =
         std::make_shared<ComputedStepConstants>(options.optimizer, /*steps=*/10);
-    shard_ =
-        std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
+    options.time = &time_;
+    auto policy = MakePolicy(ParameterServerMode(), /*workers=*/1);
+    EXPECT_OK(policy);
+    shard_ = std::make_shared<ParameterShard>(options, *std::move(policy));
     host_ = std::make_unique<ParameterServerHost>(
         ParameterServerHost::Options{.job = "test", .fingerprint = 0xab}, shard_);
     const absl::StatusOr<int> port = host_->Start("127.0.0.1:0");
@@ -218,16 +285,16 @@ class GrpcParameterChannelTest : public testing::Test {
                                     .address = address_,
                                     .stall_timeout = timeout});
   }
-  absl::StatusOr<int64_t> Pull(ParameterChannel& channel, const Slot& slot,
-                               int64_t step) {
+  absl::StatusOr<Pulled> Pull(ParameterChannel& channel, const Slot& slot, int64_t step) {
     std::vector<float> parameters(slot.range.count);
-    Outcome<absl::StatusOr<int64_t>> outcome;
+    Outcome<absl::StatusOr<Pulled>> outcome;
     channel.Pull(slot, step, parameters, outcome.callback());
     return outcome.Get();
   }
 
   const Slot slot_ = {
       .index = 7, .bucket = 0, .server = 0, .range = {.begin = 0, .count = 2}};
+  const RealTime time_;
   std::shared_ptr<ParameterShard> shard_;
   std::unique_ptr<ParameterServerHost> host_;
   std::string address_;
@@ -262,7 +329,7 @@ TEST_F(GrpcParameterChannelTest, AnAnswerOfAnotherSizeIsAnErrorAndWritesNothing)
   Slot larger = slot_;
   larger.range.count = 3;
   std::vector<float> parameters(3, 9);
-  Outcome<absl::StatusOr<int64_t>> outcome;
+  Outcome<absl::StatusOr<Pulled>> outcome;
   channel->Pull(larger, 0, parameters, outcome.callback());
   EXPECT_THAT(outcome.Get(),
               StatusIs(absl::StatusCode::kInternal,

@@ -1,10 +1,13 @@
 #include "tests/parameter_server_cluster.h"
 
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/computed_step_constants.h"
 #include "glog/logging.h"
-#include "server/sync_policy.h"
+#include "google/protobuf/text_format.h"
+#include "server/policies.h"
 #include "tests/in_process_parameter_channel.h"
 #include "tests/plain_parameter_channel.h"
 #include "worker/grpc_parameter_channel.h"
@@ -27,6 +30,12 @@ std::string ChannelKindName(ChannelKind kind) {
   LOG(FATAL) << "no channel kind";
 }
 
+ParameterServerMode ModeOf(const std::string& text) {
+  ParameterServerMode mode;
+  CHECK(google::protobuf::TextFormat::ParseFromString(text, &mode)) << text;
+  return mode;
+}
+
 ParameterServerCluster::ParameterServerCluster(const Options& options)
     : kind_(options.kind),
       plan_(PlanStripedSlots(options.buckets, options.servers, options.max_slot_bytes)) {
@@ -34,12 +43,21 @@ ParameterServerCluster::ParameterServerCluster(const Options& options)
     ParameterShard::Options shard =
         ParameterShard::OptionsFor(options.buckets, plan_, server);
     shard.workers = options.workers;
-    shard.order = options.order;
+    shard.order = options.mode.sync().order();
+    shard.ring_order = options.ring_order;
+    shard.stale_updates = options.mode.stale_updates();
     shard.optimizer = options.optimizer;
-    shard.constants =
-        std::make_shared<ComputedStepConstants>(options.optimizer, options.steps);
+    auto policy = MakePolicy(options.mode, options.workers);
+    CHECK(policy.ok()) << policy.status();
+    shard.constants = std::make_shared<ComputedStepConstants>(
+        options.optimizer, options.steps, options.workers,
+        (*policy)->promise().contributions_per_update);
+    shard.steps = options.steps;
+    shard.snapshot_interval = options.snapshot_interval;
+    shard.time = &time_;
+    shard.on_contribution = options.on_contribution;
     shards_.push_back(
-        std::make_shared<ParameterShard>(shard, std::make_unique<const SyncPolicy>()));
+        std::make_shared<ParameterShard>(std::move(shard), *std::move(policy)));
     if (kind_ == ChannelKind::kInProcess) continue;
     if (kind_ == ChannelKind::kPlainServer || kind_ == ChannelKind::kPlain) {
       plain_servers_.push_back(std::make_unique<PlainParameterServer>(shards_.back()));
@@ -60,16 +78,19 @@ int64_t ParameterServerCluster::parked_pulls() const {
   return count;
 }
 
-std::unique_ptr<ParameterChannel> ParameterServerCluster::NewChannel(int rank,
-                                                                     int server) {
+std::unique_ptr<ParameterChannel> ParameterServerCluster::NewChannel(
+    int rank, int server, uint64_t incarnation) {
   if (kind_ == ChannelKind::kInProcess) {
     return std::make_unique<InProcessParameterChannel>(rank, server, shards_[server]);
   }
   if (kind_ == ChannelKind::kPlainClient || kind_ == ChannelKind::kPlain) {
     return NewPlainParameterChannel(rank, addresses_[server]);
   }
-  return NewGrpcParameterChannel(
-      {.job = "test", .rank = rank, .server = server, .address = addresses_[server]});
+  return NewGrpcParameterChannel({.job = "test",
+                                  .rank = rank,
+                                  .incarnation = incarnation,
+                                  .server = server,
+                                  .address = addresses_[server]});
 }
 
 std::vector<std::unique_ptr<ParameterChannel>> ParameterServerCluster::NewChannels(

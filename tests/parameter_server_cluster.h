@@ -3,13 +3,17 @@
 #define PSRING_TESTS_PARAMETER_SERVER_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/layout.h"
+#include "common/ring_order.h"
 #include "common/slot_plan.h"
+#include "common/time_source.h"
 #include "proto/experiment.pb.h"
+#include "proto/record.pb.h"
 #include "server/parameter_service.h"
 #include "server/parameter_shard.h"
 #include "tests/plain_parameter_server.h"
@@ -26,7 +30,10 @@ enum class ChannelKind {
 };
 std::string ChannelKindName(ChannelKind kind);
 
-// Synchronous servers. Channels must be gone before the cluster.
+// From text format: "backup { spares: 1 }".
+ParameterServerMode ModeOf(const std::string& text);
+
+// Channels must be gone before the cluster.
 class ParameterServerCluster {
  public:
   struct Options {
@@ -35,21 +42,28 @@ class ParameterServerCluster {
     int servers = 1;
     int64_t max_slot_bytes = kMaxSlotBytes;
     int workers = 1;
-    Sync::Order order = Sync::RING;
+    ParameterServerMode mode;  // Default: sync, in ring order.
+    std::optional<RingOrder> ring_order = std::nullopt;
     Optimizer optimizer;
-    int64_t steps = 10;  // Of the run, for the optimizer's schedule.
+    int64_t steps = 10;  // Of the run, which ends after workers * steps contributions.
+    // The rest as in ParameterShard::Options.
+    int64_t snapshot_interval = 0;
+    std::function<void(const ContributionRecord&)> on_contribution = nullptr;
   };
   explicit ParameterServerCluster(const Options& options);
 
   const SlotPlan& plan() const { return plan_; }
   ParameterShard& shard(int server) { return *shards_[server]; }
   int64_t parked_pulls() const;
-  std::unique_ptr<ParameterChannel> NewChannel(int rank, int server);
+  // `incarnation` is only known to servers of ours.
+  std::unique_ptr<ParameterChannel> NewChannel(int rank, int server,
+                                               uint64_t incarnation = 0);
   // One to every server.
   std::vector<std::unique_ptr<ParameterChannel>> NewChannels(int rank);
 
  private:
   const ChannelKind kind_;
+  const RealTime time_;
   const SlotPlan plan_;
   std::vector<std::shared_ptr<ParameterShard>> shards_;
   // One of these, or none in process.

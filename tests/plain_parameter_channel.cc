@@ -42,17 +42,42 @@ class PlainParameterChannel final : public ParameterChannel {
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override {
-    Send(ParameterRequest::INITIALIZE, slot, /*step=*/0, parameters, {},
-         [done](const absl::StatusOr<int64_t>& outcome) { done(outcome.status()); });
+    ParameterRequest request = RequestOf(ParameterRequest::INITIALIZE, slot, /*step=*/0);
+    request.set_payload(parameters.data(), parameters.size_bytes());
+    Send(std::move(request), {}, WithoutAnswer(std::move(done)));
   }
-  void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
-            Done done) override {
-    Send(ParameterRequest::PUSH, slot, step, gradient, {},
-         [done](const absl::StatusOr<int64_t>& outcome) { done(outcome.status()); });
+  void Push(const Slot& slot, int64_t step, int64_t version,
+            std::span<const float> gradient, Done done) override {
+    ParameterRequest request = RequestOf(ParameterRequest::PUSH, slot, step);
+    request.set_version(version);
+    request.set_payload(gradient.data(), gradient.size_bytes());
+    Send(std::move(request), {}, WithoutAnswer(std::move(done)));
   }
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
-    Send(ParameterRequest::PULL, slot, step, {}, parameters, std::move(done));
+    Send(RequestOf(ParameterRequest::PULL, slot, step), parameters,
+         [done = std::move(done)](const AnswerOr& answer) {
+           if (!answer.ok()) return done(answer.status());
+           done(Pulled{.version = answer->version(),
+                       .step = answer->step(),
+                       .finished = answer->finished(),
+                       .parked = absl::Nanoseconds(answer->parked_ns()),
+                       .released_by = answer->released_by()});
+         });
+  }
+  void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
+                SnapshotDone done) override {
+    Send(RequestOf(ParameterRequest::SNAPSHOT, slot, step), parameters,
+         [done = std::move(done)](const AnswerOr& answer) {
+           if (!answer.ok()) return done(answer.status());
+           done(SnapshotInfo{.version = answer->version(),
+                             .time = absl::Nanoseconds(answer->time_ns())});
+         });
+  }
+  void Leave(Done done) override {
+    ParameterRequest request;
+    request.set_operation(ParameterRequest::LEAVE);
+    Send(std::move(request), {}, WithoutAnswer(std::move(done)));
   }
 
   void Abort(const absl::Status& reason) override {
@@ -63,18 +88,26 @@ class PlainParameterChannel final : public ParameterChannel {
   }
 
  private:
+  using AnswerOr = absl::StatusOr<ParameterAnswer>;
+  using AnswerDone = std::function<void(const AnswerOr& answer)>;
   struct Pending {
     std::span<float> parameters;
-    PullDone done;
+    AnswerDone done;
   };
 
-  void Send(ParameterRequest::Operation operation, const Slot& slot, int64_t step,
-            std::span<const float> payload, std::span<float> parameters, PullDone done) {
+  static AnswerDone WithoutAnswer(Done done) {
+    return [done = std::move(done)](const AnswerOr& answer) { done(answer.status()); };
+  }
+  static ParameterRequest RequestOf(ParameterRequest::Operation operation,
+                                    const Slot& slot, int64_t step) {
     ParameterRequest request;
     request.set_operation(operation);
     request.set_slot(slot.index);
     request.set_step(step);
-    request.set_payload(payload.data(), payload.size_bytes());
+    return request;
+  }
+
+  void Send(ParameterRequest request, std::span<float> parameters, AnswerDone done) {
     absl::Status error;
     {
       MutexLock lock(&mutex_);
@@ -111,7 +144,7 @@ class PlainParameterChannel final : public ParameterChannel {
         std::memcpy(pending.parameters.data(), answer.payload().data(),
                     std::min(answer.payload().size(), pending.parameters.size_bytes()));
       }
-      pending.done(answer.version());
+      pending.done(answer);
     }
     const absl::Status status = FromGrpc(stream_->Finish());
     std::map<uint64_t, Pending> left;

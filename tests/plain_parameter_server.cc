@@ -65,28 +65,52 @@ class Service final : public ParameterService::Service {
       if (!status.ok()) *answer.mutable_failure() = ToFailure(status);
       answers->Write(answer);
     };
-    if (request.operation() == ParameterRequest::PULL) {
-      shard_->Pull(
-          {.rank = rank, .step = request.step(), .slot = request.slot()},
-          [answers, reply, id = request.id()](const absl::StatusOr<PullAnswer>& pulled) {
-            if (!pulled.ok()) return reply(pulled.status());
-            ParameterAnswer answer;
-            answer.set_id(id);
-            answer.set_version(pulled->version);
-            answer.set_payload(pulled->parameters.data(),
-                               pulled->parameters.size_bytes());
-            answers->Write(answer);
-          });
-      return;
-    }
     const auto floats =
         std::make_shared<std::vector<float>>(request.payload().size() / sizeof(float));
     std::memcpy(floats->data(), request.payload().data(), floats->size() * sizeof(float));
-    reply(
-        request.operation() == ParameterRequest::INITIALIZE
-            ? shard_->Initialize(request.slot(), *floats)
-            : shard_->Push({.rank = rank, .step = request.step(), .slot = request.slot()},
-                           {.gradient = *floats, .owner = floats}));
+    switch (request.operation()) {
+      case ParameterRequest::INITIALIZE:
+        return reply(shard_->Initialize(request.slot(), *floats));
+      case ParameterRequest::PUSH:
+        return reply(shard_->Push({.rank = rank,
+                                   .step = request.step(),
+                                   .slot = request.slot(),
+                                   .version = request.version()},
+                                  {.gradient = *floats, .owner = floats}));
+      case ParameterRequest::PULL:
+        shard_->Pull({.rank = rank, .step = request.step(), .slot = request.slot()},
+                     [answers, reply,
+                      id = request.id()](const absl::StatusOr<PullAnswer>& pulled) {
+                       if (!pulled.ok()) return reply(pulled.status());
+                       ParameterAnswer answer = AnswerOf(id, pulled->parameters);
+                       answer.set_step(pulled->step);
+                       answer.set_finished(pulled->finished);
+                       answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
+                       answer.set_released_by(pulled->released_by);
+                       answers->Write(answer);
+                     });
+        return;
+      case ParameterRequest::LEAVE:
+        return reply(shard_->Leave(rank));
+      case ParameterRequest::SNAPSHOT: {
+        const auto snapshot = shard_->Snapshot(request.slot(), request.step());
+        if (!snapshot.ok()) return reply(snapshot.status());
+        ParameterAnswer answer = AnswerOf(request.id(), snapshot->parameters);
+        answer.set_time_ns(absl::ToInt64Nanoseconds(snapshot->time));
+        answers->Write(answer);
+        return;
+      }
+      default:
+        return reply(absl::InvalidArgumentError("the operation is none"));
+    }
+  }
+
+  static ParameterAnswer AnswerOf(uint64_t id, const SlotVersion& parameters) {
+    ParameterAnswer answer;
+    answer.set_id(id);
+    answer.set_version(parameters.version);
+    answer.set_payload(parameters.values.data(), parameters.values.size_bytes());
+    return answer;
   }
 
   const std::shared_ptr<ParameterShard> shard_;

@@ -106,6 +106,7 @@ Measured ThroughServer(const Settings& settings, ChannelKind kind) {
   options.max_slot_bytes = settings.slot_bytes;
   options.workers = settings.workers;
   options.optimizer.mutable_sgd()->set_learning_rate(1);
+  options.steps = settings.warm_up + settings.steps;
   ParameterServerCluster cluster(options);
 
   const RealTime time;

@@ -3,25 +3,44 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/errors.h"
 
 namespace psring {
 namespace {
 
+using AnswerOr = absl::StatusOr<ParameterAnswer>;
+
 std::shared_ptr<ChannelRequest> Make(ParameterRequest::Operation operation,
-                                     const Slot& slot, int64_t step, std::string what) {
+                                     std::string what) {
   auto request = std::make_shared<ChannelRequest>();
   request->what = std::move(what);
   request->header.set_operation(operation);
+  return request;
+}
+
+std::shared_ptr<ChannelRequest> Make(ParameterRequest::Operation operation,
+                                     const Slot& slot, int64_t step, std::string what) {
+  auto request = Make(operation, std::move(what));
   request->header.set_slot(slot.index);
   request->header.set_step(step);
   return request;
 }
 
-ParameterChannel::PullDone WithoutVersion(ParameterChannel::Done done) {
-  return [done = std::move(done)](const absl::StatusOr<int64_t>& outcome) {
-    done(outcome.status());
-  };
+auto WithoutAnswer(ParameterChannel::Done done) {
+  return [done = std::move(done)](const AnswerOr& outcome) { done(outcome.status()); };
+}
+
+Pulled PulledOf(const ParameterAnswer& answer) {
+  return {.version = answer.version(),
+          .step = answer.step(),
+          .finished = answer.finished(),
+          .parked = absl::Nanoseconds(answer.parked_ns()),
+          .released_by = answer.released_by()};
+}
+
+SnapshotInfo SnapshotOf(const ParameterAnswer& answer) {
+  return {.version = answer.version(), .time = absl::Nanoseconds(answer.time_ns())};
 }
 
 }  // namespace
@@ -31,17 +50,19 @@ std::shared_ptr<ChannelRequest> ChannelRequest::Initialize(
   auto request = Make(ParameterRequest::INITIALIZE, slot, /*step=*/0,
                       absl::StrCat("the initialization of slot ", slot.index));
   request->payload = parameters;
-  request->done = WithoutVersion(std::move(done));
+  request->done = WithoutAnswer(std::move(done));
   return request;
 }
 
 std::shared_ptr<ChannelRequest> ChannelRequest::Push(const Slot& slot, int64_t step,
+                                                     int64_t version,
                                                      std::span<const float> gradient,
                                                      ParameterChannel::Done done) {
   auto request = Make(ParameterRequest::PUSH, slot, step,
                       absl::StrCat("the push of slot ", slot.index, ", step ", step));
+  request->header.set_version(version);
   request->payload = gradient;
-  request->done = WithoutVersion(std::move(done));
+  request->done = WithoutAnswer(std::move(done));
   return request;
 }
 
@@ -51,11 +72,40 @@ std::shared_ptr<ChannelRequest> ChannelRequest::Pull(const Slot& slot, int64_t s
   auto request = Make(ParameterRequest::PULL, slot, step,
                       absl::StrCat("the pull of slot ", slot.index, " for step ", step));
   request->parameters = parameters;
-  request->done = std::move(done);
+  request->done = [done = std::move(done)](const AnswerOr& outcome) {
+    if (outcome.ok()) {
+      done(PulledOf(*outcome));
+    } else {
+      done(outcome.status());
+    }
+  };
   return request;
 }
 
-void ChannelRequest::TakeAnswer(const ParameterAnswer& answer, const FloatPieces& floats,
+std::shared_ptr<ChannelRequest> ChannelRequest::Snapshot(
+    const Slot& slot, int64_t step, std::span<float> parameters,
+    ParameterChannel::SnapshotDone done) {
+  auto request =
+      Make(ParameterRequest::SNAPSHOT, slot, step,
+           absl::StrCat("the snapshot of slot ", slot.index, " after step ", step));
+  request->parameters = parameters;
+  request->done = [done = std::move(done)](const AnswerOr& outcome) {
+    if (outcome.ok()) {
+      done(SnapshotOf(*outcome));
+    } else {
+      done(outcome.status());
+    }
+  };
+  return request;
+}
+
+std::shared_ptr<ChannelRequest> ChannelRequest::Leave(ParameterChannel::Done done) {
+  auto request = Make(ParameterRequest::LEAVE, "leaving");
+  request->done = WithoutAnswer(std::move(done));
+  return request;
+}
+
+void ChannelRequest::TakeAnswer(ParameterAnswer answer, const FloatPieces& floats,
                                 const std::string& server) {
   const std::string context = absl::StrCat(server, ": ", what);
   if (answer.has_failure()) {
@@ -66,7 +116,7 @@ void ChannelRequest::TakeAnswer(const ParameterAnswer& answer, const FloatPieces
                      " bytes, the slot has ", parameters.size_bytes(), " here"));
   } else {
     floats.CopyTo(parameters);
-    outcome = answer.version();
+    outcome = std::move(answer);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,17 +25,23 @@ struct ChannelRequest {
                                                     std::span<const float> parameters,
                                                     ParameterChannel::Done done);
   static std::shared_ptr<ChannelRequest> Push(const Slot& slot, int64_t step,
+                                              int64_t version,
                                               std::span<const float> gradient,
                                               ParameterChannel::Done done);
   static std::shared_ptr<ChannelRequest> Pull(const Slot& slot, int64_t step,
                                               std::span<float> parameters,
                                               ParameterChannel::PullDone done);
+  static std::shared_ptr<ChannelRequest> Snapshot(const Slot& slot, int64_t step,
+                                                  std::span<float> parameters,
+                                                  ParameterChannel::SnapshotDone done);
+  static std::shared_ptr<ChannelRequest> Leave(ParameterChannel::Done done);
 
   // Sets the outcome: an answer's floats are copied to where they belong, its failure
   // becomes an error of the server, which `server` names.
-  void TakeAnswer(const ParameterAnswer& answer, const FloatPieces& floats,
+  void TakeAnswer(ParameterAnswer answer, const FloatPieces& floats,
                   const std::string& server);
 
+  // Tells the caller the outcome, which has been set; once.
   void Finish() const { done(outcome); }
 
   std::string what;  // "the push of ...", for errors.
@@ -42,8 +49,8 @@ struct ChannelRequest {
   std::span<const float> payload;  // To be sent.
   std::span<float> parameters;     // Where the answer's floats go.
   std::chrono::steady_clock::time_point deadline;
-  ParameterChannel::PullDone done;
-  absl::StatusOr<int64_t> outcome = 0;  // A pull's version.
+  std::function<void(const absl::StatusOr<ParameterAnswer>& outcome)> done;
+  absl::StatusOr<ParameterAnswer> outcome;  // Without the payload.
 };
 
 }  // namespace psring

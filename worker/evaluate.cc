@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/digest.h"
 #include "common/status_macros.h"
 
 namespace psring {
@@ -36,6 +37,7 @@ absl::StatusOr<EvaluationRecord> Evaluate(Device* device, Model* model, int64_t 
   record.set_loss(loss_sum / static_cast<double>(samples.count()));
   record.set_accuracy(static_cast<double>(correct) /
                       static_cast<double>(samples.count()));
+  record.set_digest(Digest(parameters));
   return record;
 }
 

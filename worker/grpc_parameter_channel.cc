@@ -1,8 +1,5 @@
 #include "worker/grpc_parameter_channel.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -21,12 +18,11 @@
 #include "common/wire_message.h"
 #include "common/wire_protocol.h"
 #include "glog/logging.h"
-#include "grpcpp/create_channel_posix.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/channel_request.h"
 #include "worker/pins.h"
+#include "worker/socket_call.h"
 #include "worker/tcp_connector.h"
 
 namespace psring {
@@ -34,7 +30,6 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr char kMethod[] = "/psring.ParameterService/Exchange";
 // Slots are far smaller (common/slot_plan.h): what exceeds this is not one of ours.
 constexpr int64_t kMaxPayloadBytes = 256 << 20;
 // How long gRPC may take to let go of memory once its connection is closed. No network
@@ -51,9 +46,7 @@ using RequestPtr = std::shared_ptr<ChannelRequest>;
 //
 // The end is always the same, whatever the cause: the connection is shut down, so that
 // all operations of the call come back, gRPC lets go of the gradients, and then the
-// requests that are left are done with the error. To cancel the call alone would not do:
-// what has been handed to a connection stays there, and a frozen server keeps it there.
-// So the socket is ours, and gRPC works on a duplicate.
+// requests that are left are done with the error.
 class GrpcParameterChannel final : public ParameterChannel {
  public:
   explicit GrpcParameterChannel(GrpcParameterChannelOptions options)
@@ -72,15 +65,22 @@ class GrpcParameterChannel final : public ParameterChannel {
     Start(ChannelRequest::Initialize(slot, parameters, std::move(done)));
   }
 
-  void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
-            Done done) override {
-    Start(ChannelRequest::Push(slot, step, gradient, std::move(done)));
+  void Push(const Slot& slot, int64_t step, int64_t version,
+            std::span<const float> gradient, Done done) override {
+    Start(ChannelRequest::Push(slot, step, version, gradient, std::move(done)));
   }
 
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
     Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
   }
+
+  void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
+                SnapshotDone done) override {
+    Start(ChannelRequest::Snapshot(slot, step, parameters, std::move(done)));
+  }
+
+  void Leave(Done done) override { Start(ChannelRequest::Leave(std::move(done))); }
 
   void Abort(const absl::Status& reason) override {
     CHECK(!reason.ok());
@@ -91,13 +91,12 @@ class GrpcParameterChannel final : public ParameterChannel {
   }
 
  private:
-  enum class Operation : intptr_t { kStart = 1, kRead, kWrite, kFinish };
+  using Operation = SocketCall::Operation;
   // The pin covers the request's memory from its start until gRPC is done with it.
   struct Unsent {
     RequestPtr request;
     std::shared_ptr<const void> pin;
   };
-  static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
 
   void Start(RequestPtr request) {
     if (static_cast<int64_t>(request->payload.size_bytes()) > kMaxPayloadBytes) {
@@ -136,9 +135,8 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   void Write(std::optional<Unsent> next) {
     if (!next.has_value()) return;
-    stream_->Write(
-        MakeMessage(next->request->header, next->request->payload, std::move(next->pin)),
-        Tag(Operation::kWrite));
+    call_.Write(
+        MakeMessage(next->request->header, next->request->payload, std::move(next->pin)));
   }
 
   void Run() {
@@ -175,44 +173,22 @@ class GrpcParameterChannel final : public ParameterChannel {
   }
 
   void StartCall(FileDescriptor socket) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
-    arguments.SetMaxSendMessageSize(kMaxPayloadBytes + kMaxHeaderBytes);
-    const int duplicate = fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);
-    PCHECK(duplicate >= 0);
-    channel_ =
-        grpc::CreateCustomInsecureChannelFromFd(options_.address, duplicate, arguments);
-    WorkerHello hello;
-    hello.set_protocol_version(kWireProtocolVersion);
-    hello.set_job(options_.job);
-    hello.set_rank(options_.rank);
-    hello.set_incarnation(options_.incarnation);
-    hello.set_fingerprint(options_.fingerprint);
-    context_ = std::make_unique<grpc::ClientContext>();
-    context_->AddMetadata(kHelloMetadata, hello.SerializeAsString());
-    stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
-    stream_->StartCall(Tag(Operation::kStart));
-    MutexLock lock(&mutex_);
-    socket_ = std::move(socket);
-    if (closing_) ShutDownLocked();
+    SocketCall::Options options;
+    options.address = options_.address;
+    options.max_message_bytes = kMaxPayloadBytes + kMaxHeaderBytes;
+    options.hello.set_protocol_version(kWireProtocolVersion);
+    options.hello.set_job(options_.job);
+    options.hello.set_rank(options_.rank);
+    options.hello.set_incarnation(options_.incarnation);
+    options.hello.set_fingerprint(options_.fingerprint);
+    call_.Start(std::move(socket), options);
   }
 
   void AwaitEvent() {
-    void* tag = nullptr;
-    bool ok = false;
-    const auto wait = NextDeadline() - std::chrono::steady_clock::now();
-    const gpr_timespec deadline = gpr_time_add(
-        gpr_now(GPR_CLOCK_MONOTONIC),
-        gpr_time_from_nanos(std::chrono::nanoseconds(wait).count(), GPR_TIMESPAN));
-    switch (queue_.AsyncNext(&tag, &ok, deadline)) {
-      case grpc::CompletionQueue::GOT_EVENT:
-        OnEvent(static_cast<Operation>(reinterpret_cast<intptr_t>(tag)), ok);
-        break;
-      case grpc::CompletionQueue::TIMEOUT:
-        CheckStall(absl::OkStatus());
-        break;
-      case grpc::CompletionQueue::SHUTDOWN:
-        LOG(FATAL) << "the queue ended before its call";
+    if (const std::optional<SocketCall::Event> event = call_.Next(NextDeadline())) {
+      OnEvent(event->operation, event->ok);
+    } else {
+      CheckStall(absl::OkStatus());
     }
     FinishReleased();
     FinishCall();
@@ -262,7 +238,7 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   void Read() {
     reading_ = true;
-    stream_->Read(&incoming_, Tag(Operation::kRead));
+    call_.Read(&incoming_);
   }
 
   void TakeAnswer() {
@@ -287,8 +263,8 @@ class GrpcParameterChannel final : public ParameterChannel {
           absl::StrCat("it answers request ", answer.id(), ", which is not in flight")));
       return;
     }
-    request->TakeAnswer(answer, payload->floats, server_);
-    if (pins_->Holds(answer.id())) {
+    request->TakeAnswer(std::move(answer), payload->floats, server_);
+    if (pins_->Holds(request->header.id())) {
       unreleased_.push_back(std::move(request));
     } else {
       request->Finish();
@@ -337,12 +313,7 @@ class GrpcParameterChannel final : public ParameterChannel {
     closing_ = true;
     unsent_.clear();
     connector_.Stop();
-    ShutDownLocked();
-  }
-
-  void ShutDownLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    // It may have been closed from the other side: then there is nothing left to do.
-    if (socket_.open()) shutdown(socket_.get(), SHUT_RDWR);
+    call_.ShutDown();
   }
 
   // When no operation is left that could come back.
@@ -353,7 +324,7 @@ class GrpcParameterChannel final : public ParameterChannel {
       closing_ = true;
     }
     finishing_ = true;
-    stream_->Finish(&status_, Tag(Operation::kFinish));
+    call_.Finish(&status_);
   }
 
   absl::Status StreamError() const {
@@ -366,19 +337,10 @@ class GrpcParameterChannel final : public ParameterChannel {
     return FromGrpc(status_);
   }
 
-  // After the call's last operation. gRPC's last references to the connection go with
-  // its objects, whatever had been handed to it with them.
   void CloseConnection() {
-    stream_.reset();
-    context_.reset();
-    channel_.reset();
+    call_.Release();
     CHECK(pins_->AwaitNone(kReleaseLimit))
         << "gRPC holds gradients of a closed connection to " << server_;
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
   }
 
   // What a request is done with that has no answer; OK while the channel works.
@@ -394,11 +356,7 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   TcpConnector connector_;
 
-  // The call's. Set up by the thread; others write once it has started.
-  grpc::CompletionQueue queue_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  SocketCall call_;  // The thread's; others write once it has started.
 
   // The thread's.
   grpc::ByteBuffer incoming_;
@@ -411,7 +369,6 @@ class GrpcParameterChannel final : public ParameterChannel {
   std::vector<RequestPtr> unreleased_;
 
   Mutex mutex_;
-  FileDescriptor socket_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // OK until the stream is lost.
   bool started_ ABSL_GUARDED_BY(mutex_) = false;

@@ -97,9 +97,9 @@ class GrpcParameterChannelTest : public testing::Test {
   // As in the server's test: without a last gRPC object there is no wait for its end.
   static void SetUpTestSuite() { grpc_init(); }
 
-  absl::StatusOr<int64_t> Pull(ParameterChannel& channel, int64_t step,
-                               std::vector<float>* parameters) {
-    Outcome<absl::StatusOr<int64_t>> outcome;
+  absl::StatusOr<Pulled> Pull(ParameterChannel& channel, int64_t step,
+                              std::vector<float>* parameters) {
+    Outcome<absl::StatusOr<Pulled>> outcome;
     channel.Pull(SlotOf(parameters->size()), step, *parameters, outcome.callback());
     return outcome.Get();
   }
@@ -121,6 +121,15 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
       answer.set_id(request.id());
       if (request.operation() == ParameterRequest::PULL) {
         answer.set_version(9);
+        answer.set_step(10);
+        answer.set_finished(true);
+        answer.set_parked_ns(1500);
+        answer.set_released_by(2);
+        answer.set_payload(requests[0].payload());
+      }
+      if (request.operation() == ParameterRequest::SNAPSHOT) {
+        answer.set_version(11);
+        answer.set_time_ns(2500);
         answer.set_payload(requests[0].payload());
       }
       stream->Write(answer);
@@ -132,28 +141,46 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
     Outcome<absl::Status> initialized, pushed;
     channel->Initialize(SlotOf(3), gradient, initialized.callback());
     ASSERT_OK(initialized.Get());
-    channel->Push(SlotOf(3), 8, gradient, pushed.callback());
+    channel->Push(SlotOf(3), 8, 6, gradient, pushed.callback());
     ASSERT_OK(pushed.Get());
     std::vector<float> parameters(3);
-    ASSERT_OK_AND_ASSIGN(const int64_t version, Pull(*channel, 9, &parameters));
-    EXPECT_EQ(version, 9);
+    ASSERT_OK_AND_ASSIGN(const Pulled pulled, Pull(*channel, 9, &parameters));
+    EXPECT_EQ(pulled.version, 9);
+    EXPECT_EQ(pulled.step, 10);
+    EXPECT_TRUE(pulled.finished);
+    EXPECT_EQ(pulled.parked, absl::Nanoseconds(1500));
+    EXPECT_EQ(pulled.released_by, 2);
     EXPECT_EQ(std::memcmp(parameters.data(), gradient.data(), 12), 0);
+    Outcome<absl::Status> left;
+    channel->Leave(left.callback());
+    ASSERT_OK(left.Get());
+    std::vector<float> kept(3);
+    Outcome<absl::StatusOr<SnapshotInfo>> taken;
+    channel->Snapshot(SlotOf(3), 5, kept, taken.callback());
+    ASSERT_OK_AND_ASSIGN(const SnapshotInfo snapshot, taken.Get());
+    EXPECT_EQ(snapshot.version, 11);
+    EXPECT_EQ(snapshot.time, absl::Nanoseconds(2500));
+    EXPECT_EQ(std::memcmp(kept.data(), gradient.data(), 12), 0);
   }
   EXPECT_EQ(hello.protocol_version(), kWireProtocolVersion);
   EXPECT_EQ(hello.job(), "job");
   EXPECT_EQ(hello.rank(), 3);
   EXPECT_EQ(hello.incarnation(), 11u);
   EXPECT_EQ(hello.fingerprint(), 12u);
-  ASSERT_EQ(requests.size(), 3u);
-  for (const ParameterRequest& request : requests) EXPECT_EQ(request.slot(), 7);
+  ASSERT_EQ(requests.size(), 5u);
+  for (const int i : {0, 1, 2, 4}) EXPECT_EQ(requests[i].slot(), 7);
   EXPECT_EQ(requests[0].operation(), ParameterRequest::INITIALIZE);
   EXPECT_EQ(requests[1].operation(), ParameterRequest::PUSH);
   EXPECT_EQ(requests[1].step(), 8);
+  EXPECT_EQ(requests[1].version(), 6);
   ASSERT_EQ(requests[1].payload().size(), 12u);
   EXPECT_EQ(std::memcmp(requests[1].payload().data(), gradient.data(), 12), 0);
   EXPECT_EQ(requests[2].operation(), ParameterRequest::PULL);
   EXPECT_EQ(requests[2].step(), 9);
   EXPECT_TRUE(requests[2].payload().empty());
+  EXPECT_EQ(requests[3].operation(), ParameterRequest::LEAVE);
+  EXPECT_EQ(requests[4].operation(), ParameterRequest::SNAPSHOT);
+  EXPECT_EQ(requests[4].step(), 5);
 }
 
 TEST_F(GrpcParameterChannelTest, AnswersThatMakeNoSenseEndTheChannel) {
@@ -213,7 +240,7 @@ TEST_F(GrpcParameterChannelTest, AStallNamesTheRequestToTheOthers) {
   });
   const auto channel = NewChannel(server.address(), absl::Milliseconds(20));
   std::vector<float> first(2), second(2);
-  Outcome<absl::StatusOr<int64_t>> stalled, other;
+  Outcome<absl::StatusOr<Pulled>> stalled, other;
   channel->Pull(SlotOf(2), 1, first, stalled.callback());
   channel->Pull(SlotOf(2), 2, second, other.callback());
   EXPECT_THAT(stalled.Get(),
@@ -306,7 +333,7 @@ TEST_P(GradientReleaseTest, APushThatHasFailedReadsItsGradientNoMore) {
                                                   : absl::Hours(1));
   std::vector<float> gradient(kCount, kBefore);
   Outcome<absl::Status> outcome;
-  channel->Push(SlotOf(kCount), 0, gradient, outcome.callback());
+  channel->Push(SlotOf(kCount), 0, 0, gradient, outcome.callback());
   server.Accept();
   if (GetParam() != EndBy::kDeadline) server.AwaitBytes();
   if (GetParam() == EndBy::kAbort) channel->Abort(absl::AbortedError("end"));
@@ -359,7 +386,8 @@ TEST_F(GrpcParameterChannelTest, APayloadThatNoMessageCanHoldIsRefusedAtOnce) {
   Outcome<absl::Status> outcome;
   // The memory is not there, and must not be looked at.
   const std::span<const float> large(one.data(), (size_t{256} << 20) / 4 + 1);
-  channel->Push(SlotOf(static_cast<int64_t>(large.size())), 0, large, outcome.callback());
+  channel->Push(SlotOf(static_cast<int64_t>(large.size())), 0, 0, large,
+                outcome.callback());
   EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kInvalidArgument,
                                       HasSubstr("do not fit into one message")));
 }

@@ -54,8 +54,7 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
                                     gradient);
   }
   order_.EndStep(step + 1);
-  return StepReport{
-      .next_step = step + 1, .optimizer = time_->Elapsed() - start, .bucket_done = done_};
+  return StepReport{.optimizer = time_->Elapsed() - start, .bucket_done = done_};
 }
 
 void LocalExchange::Abort(absl::Status reason) {

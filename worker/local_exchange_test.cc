@@ -57,7 +57,7 @@ TEST_F(LocalExchangeTest, AppliesTheOptimizerToEveryBucket) {
       ASSERT_OK(exchange.Launch(step, bucket, ReadyEvent::Happened()));
     }
     ASSERT_OK_AND_ASSIGN(const StepReport report, exchange.Finish(step));
-    EXPECT_EQ(report.next_step, step + 1);
+    EXPECT_FALSE(report.finished);
     EXPECT_EQ(report.optimizer, absl::Seconds(1));
   }
   // Velocity: the gradient, then one and a half times the gradient.
@@ -86,7 +86,7 @@ TEST_F(LocalExchangeTest, WithoutConstantsAStepEndsTheExchange) {
     ASSERT_OK(exchange.Launch(2, bucket, ReadyEvent::Happened()));
   }
   const auto is_reason =
-      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("a run of 2 steps"));
+      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("a run of 2 updates"));
   EXPECT_THAT(exchange.Finish(2), is_reason);
   EXPECT_THAT(exchange.Launch(0, plan_.buckets[0], ReadyEvent::Happened()), is_reason);
   EXPECT_THAT(parameters_, ElementsAre(1, 2, 3));

@@ -8,9 +8,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/slot_plan.h"
 
 namespace psring {
+
+// What comes with pulled parameters; as the fields of ParameterAnswer
+// (proto/parameter_server.proto).
+struct Pulled {
+  int64_t version = 0;
+  int64_t step = 0;
+  bool finished = false;
+  absl::Duration parked = absl::ZeroDuration();
+  int released_by = 0;  // Where parked.
+};
+
+// What comes with a snapshot's parameters.
+struct SnapshotInfo {
+  int64_t version = 0;
+  // When it was taken, on the server's clock since the start barrier.
+  absl::Duration time = absl::ZeroDuration();
+};
 
 // Requests return at once and are done exactly once, in any order, in any thread or
 // before the call has returned; a deadline of the channel's bounds each. Slots are this
@@ -26,21 +44,27 @@ namespace psring {
 class ParameterChannel {
  public:
   using Done = std::function<void(const absl::Status& status)>;
-  // The version of the parameters that were written to the span.
-  using PullDone = std::function<void(const absl::StatusOr<int64_t>& version)>;
+  using PullDone = std::function<void(const absl::StatusOr<Pulled>& pulled)>;
+  using SnapshotDone = std::function<void(const absl::StatusOr<SnapshotInfo>& snapshot)>;
 
   virtual ~ParameterChannel() = default;
 
   // Sets a slot's parameters at version 0; worker 0 only.
   virtual void Initialize(const Slot& slot, std::span<const float> parameters,
                           Done done) = 0;
-  // Done when the server holds the contribution.
-  virtual void Push(const Slot& slot, int64_t step, std::span<const float> gradient,
-                    Done done) = 0;
+  // Hands in the contribution to `step`, computed from `version`. Done when the server
+  // holds it, or need not. Repeating it does nothing.
+  virtual void Push(const Slot& slot, int64_t step, int64_t version,
+                    std::span<const float> gradient, Done done) = 0;
   // Fetches the parameters for `step`; done when the consistency policy lets them go. The
   // span's content is undefined after an error.
   virtual void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
                     PullDone done) = 0;
+  // Fetches the parameters as they were after `step` steps of all workers.
+  virtual void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
+                        SnapshotDone done) = 0;
+  // This worker will push no more.
+  virtual void Leave(Done done) = 0;
 
   // Requests in flight and to come are done with `reason`, which is not OK; the first one
   // counts.

@@ -34,10 +34,11 @@ ParameterServerExchange::ParameterServerExchange(
       plan_(std::move(plan)),
       time_(time),
       order_(BucketRanges(plan_)),
-      pulling_(plan_.slots.size()),
+      slots_(plan_.slots.size()),
       done_(plan_.of_bucket.size()),
       channels_(std::move(channels)) {
   CHECK_EQ(static_cast<int>(channels_.size()), plan_.servers);
+  CHECK(!plan_.slots.empty());
 }
 
 ParameterServerExchange::~ParameterServerExchange() {
@@ -62,20 +63,78 @@ absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
                                              const ReadyEvent& ready) {
   RETURN_IF_ERROR(error());
   RETURN_IF_ERROR(order_.Launch(step, bucket));
+  if (bucket.index == 0) version_skew_ = VersionSkew();
   ready.Wait();
   for (const int slot : plan_.of_bucket[bucket.index]) {
-    Push(plan_.slots[slot], step);
-    Pull(plan_.slots[slot], step + 1);
+    Pulled from;
+    {
+      MutexLock lock(&mutex_);
+      from = slots_[slot].pulled;
+    }
+    Push(plan_.slots[slot], from);
+    Pull(plan_.slots[slot], from.step + 1);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
+  const absl::Duration start = time_->Elapsed();
   RETURN_IF_ERROR(Wait());
   RETURN_IF_ERROR(order_.CheckFinish(step));
   order_.EndStep(step + 1);
-  MutexLock lock(&mutex_);
-  return StepReport{.next_step = step + 1, .bucket_done = done_};
+  StepReport report = {.version_skew = version_skew_};
+  {
+    MutexLock lock(&mutex_);
+    report.finished = finished_;
+    report.bucket_done = done_;
+    // What was kept back only until this worker's own push came did not wait for others.
+    const absl::Duration late = std::min(last_.pulled.parked, last_.time - start);
+    if (late > absl::ZeroDuration() && last_.pulled.released_by != rank_) {
+      report.peer_late = late;
+      report.waited_for = last_.pulled.released_by;
+    }
+  }
+  if (report.finished) {
+    for (const auto& channel : channels_) {
+      BeginRequest();
+      channel->Leave([this](const absl::Status& status) { EndRequest(status); });
+    }
+    RETURN_IF_ERROR(Wait());
+  }
+  return report;
+}
+
+absl::StatusOr<ParameterServerExchange::SnapshotOrigin>
+ParameterServerExchange::ReadSnapshot(int64_t step, std::span<float> parameters) {
+  RETURN_IF_ERROR(error());
+  if (static_cast<int64_t>(parameters.size()) != parameters_.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a snapshot is read into ", parameters.size(),
+                     " elements, the bound parameters have ", parameters_.count));
+  }
+  std::vector<SnapshotInfo> slots(plan_.slots.size());
+  for (const Slot& slot : plan_.slots) {
+    BeginRequest();
+    ChannelOf(slot).Snapshot(
+        slot, step, parameters.subspan(slot.range.begin, slot.range.count),
+        [this, &slot,
+         &taken = slots[slot.index]](const absl::StatusOr<SnapshotInfo>& snapshot) {
+          if (snapshot.ok()) {
+            traffic_.CountIn(TrafficKind::kSnapshot, Bytes(slot));
+            taken = *snapshot;
+          }
+          EndRequest(snapshot.status());
+        });
+  }
+  RETURN_IF_ERROR(Wait());
+  SnapshotOrigin origin = {.version_min = slots.front().version,
+                           .version_max = slots.front().version};
+  for (const SnapshotInfo& slot : slots) {
+    origin.version_min = std::min(origin.version_min, slot.version);
+    origin.version_max = std::max(origin.version_max, slot.version);
+    origin.time = std::max(origin.time, slot.time);
+  }
+  return origin;
 }
 
 void ParameterServerExchange::Abort(absl::Status reason) {
@@ -94,9 +153,9 @@ void ParameterServerExchange::Initialize(const Slot& slot) {
                              });
 }
 
-void ParameterServerExchange::Push(const Slot& slot, int64_t step) {
+void ParameterServerExchange::Push(const Slot& slot, const Pulled& from) {
   BeginRequest();
-  ChannelOf(slot).Push(slot, step, gradients_.Slice(slot.range).host(),
+  ChannelOf(slot).Push(slot, from.step, from.version, gradients_.Slice(slot.range).host(),
                        [this, &slot](const absl::Status& status) {
                          if (status.ok())
                            traffic_.CountOut(TrafficKind::kStep, Bytes(slot));
@@ -106,37 +165,56 @@ void ParameterServerExchange::Push(const Slot& slot, int64_t step) {
 
 void ParameterServerExchange::Pull(const Slot& slot, int64_t step) {
   BeginRequest();
-  SetPulling(slot, true);
-  ChannelOf(slot).Pull(
-      slot, step, parameters_.Slice(slot.range).host(),
-      [this, &slot, step](const absl::StatusOr<int64_t>& version) {
-        SetPulling(slot, false);
-        if (version.ok()) {
-          traffic_.CountIn(step == 0 ? TrafficKind::kInitial : TrafficKind::kStep,
-                           Bytes(slot));
-          MutexLock lock(&mutex_);
-          done_[slot.bucket] = time_->Elapsed();
-        }
-        if (version.ok() && *version != step) {
-          EndRequest(absl::FailedPreconditionError(
-              absl::StrCat("server ", slot.server, " answered the pull of slot ",
-                           slot.index, " for step ", step, " with version ", *version)));
-        } else {
-          EndRequest(version.status());
-        }
-      });
+  {
+    MutexLock lock(&mutex_);
+    slots_[slot.index].pulling = true;
+  }
+  ChannelOf(slot).Pull(slot, step, parameters_.Slice(slot.range).host(),
+                       [this, &slot, step](const absl::StatusOr<Pulled>& pulled) {
+                         PullDone(slot, step, pulled);
+                       });
 }
 
-void ParameterServerExchange::SetPulling(const Slot& slot, bool pulling) {
+void ParameterServerExchange::PullDone(const Slot& slot, int64_t step,
+                                       const absl::StatusOr<Pulled>& pulled) {
+  absl::Status status = pulled.status();
+  if (status.ok() && pulled->step < step) {
+    status = absl::InternalError(
+        absl::StrCat("server ", slot.server, " answered the pull of slot ", slot.index,
+                     " for step ", step, " with step ", pulled->step));
+  }
+  if (status.ok()) {
+    traffic_.CountIn(step == 0 ? TrafficKind::kInitial : TrafficKind::kStep, Bytes(slot));
+  }
+  {
+    MutexLock lock(&mutex_);
+    SlotState& state = slots_[slot.index];
+    state.pulling = false;
+    if (status.ok()) {
+      state.pulled = *pulled;
+      last_ = {.pulled = *pulled, .time = time_->Elapsed()};
+      done_[slot.bucket] = last_.time;
+      finished_ = finished_ || pulled->finished;
+    }
+  }
+  EndRequest(status);
+}
+
+int64_t ParameterServerExchange::VersionSkew() {
   MutexLock lock(&mutex_);
-  pulling_[slot.index] = pulling;
+  const auto [lowest, highest] = std::minmax_element(
+      slots_.begin(), slots_.end(), [](const SlotState& a, const SlotState& b) {
+        return a.pulled.version < b.pulled.version;
+      });
+  return highest->pulled.version - lowest->pulled.version;
 }
 
 std::string ParameterServerExchange::Awaited() const {
   MutexLock lock(&mutex_);
-  const auto first = std::find(pulling_.begin(), pulling_.end(), true);
-  if (first == pulling_.end()) return running_ > 0 ? "servers to take a push" : "";
-  const Slot& slot = plan_.slots[first - pulling_.begin()];
+  const auto first = std::find_if(slots_.begin(), slots_.end(),
+                                  [](const SlotState& slot) { return slot.pulling; });
+  if (first == slots_.end()) return running_ > 0 ? "servers to answer" : "";
+  const Slot& slot = plan_.slots[first - slots_.begin()];
   return absl::StrCat("slot ", slot.index, " (bucket ", slot.bucket, ") of server ",
                       slot.server);
 }

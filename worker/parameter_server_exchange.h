@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/device_span.h"
 #include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
@@ -23,18 +25,31 @@
 namespace psring {
 
 // Launch pushes each slot of the bucket and pulls it for the next step at the same time:
-// the pull waits on the server for the round that the push belongs to, so nothing is
-// gained by waiting for the push to be acknowledged, and one round trip is lost. The
-// answer lands in the parameter slice; Finish waits for all pushes and pulls.
+// on the server the pull waits for the push before it, and for whatever the consistency
+// mode waits for, so nothing is gained by waiting for the push to be acknowledged, and
+// one round trip is lost. The answer lands in the parameter slice; Finish waits for all
+// pushes and pulls.
 //
-// Bind and Finish wait for requests only, and a channel bounds each of these. They
-// return, with an error too, only when no request is left that reads the gradients or
-// writes the parameters. The first error ends all requests and is what every later call
-// returns.
+// The modes differ on the servers alone. Each slot goes its own way: its answer says
+// which version it brings and which step the next push of that slot has to name, and
+// slots may be apart. Slot 0's answer also says when the run has no work left; then
+// Finish leaves the servers, so that nobody waits for this worker.
 //
-// Only for synchronous servers: a pull for step s must bring version s.
+// Bind, Finish and ReadSnapshot wait for requests only, and a channel bounds each of
+// these. They return, with an error too, only when no request is left that reads the
+// gradients or writes the parameters. The first error ends all requests and is what every
+// later call returns.
 class ParameterServerExchange final : public GradientExchange {
  public:
+  // The slots of a snapshot are taken one by one, each after the same number of
+  // contributions.
+  struct SnapshotOrigin {
+    int64_t version_min = 0;
+    int64_t version_max = 0;
+    // When the last slot was taken, on its server's clock since the start barrier.
+    absl::Duration time = absl::ZeroDuration();
+  };
+
   // channels[k] leads to server k of the plan. `time` outlives the exchange. Host memory
   // only.
   ParameterServerExchange(int rank, SlotPlan plan,
@@ -48,15 +63,23 @@ class ParameterServerExchange final : public GradientExchange {
                       const ReadyEvent& ready) override;
   absl::StatusOr<StepReport> Finish(int64_t step) override;
   void Abort(absl::Status reason) override;
+
+  // Fetches the parameters as the servers kept them after `step` steps of all workers;
+  // blocks. `parameters` has the size of the bound ones. The training thread's, after
+  // Bind and not between Launch and Finish.
+  absl::StatusOr<SnapshotOrigin> ReadSnapshot(int64_t step, std::span<float> parameters);
+
   // Payload counts when a request has succeeded.
   ExchangeTraffic traffic() const override { return traffic_.totals(); }
   std::string Awaited() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Initialize(const Slot& slot);
-  void Push(const Slot& slot, int64_t step);
+  // A contribution computed from what `from` brought.
+  void Push(const Slot& slot, const Pulled& from);
   void Pull(const Slot& slot, int64_t step);
-  void SetPulling(const Slot& slot, bool pulling) ABSL_LOCKS_EXCLUDED(mutex_);
+  void PullDone(const Slot& slot, int64_t step, const absl::StatusOr<Pulled>& pulled);
+  int64_t VersionSkew() ABSL_LOCKS_EXCLUDED(mutex_);
   ParameterChannel& ChannelOf(const Slot& slot) { return *channels_[slot.server]; }
 
   void BeginRequest();
@@ -77,10 +100,24 @@ class ParameterServerExchange final : public GradientExchange {
   ExchangeOrder order_;
   DeviceSpan parameters_;
   DeviceSpan gradients_;
+  int64_t version_skew_ = 0;  // Of the parameters that this step computes with.
+
+  // Of a slot: what its last answered pull brought, and whether one is running.
+  struct SlotState {
+    Pulled pulled;
+    bool pulling = false;
+  };
+  // A pull, and when its answer came.
+  struct Arrival {
+    Pulled pulled;
+    absl::Duration time = absl::ZeroDuration();
+  };
 
   mutable Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);         // OK until the first error.
-  std::vector<bool> pulling_ ABSL_GUARDED_BY(mutex_);  // By slot: a pull is running.
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);            // OK until the first error.
+  std::vector<SlotState> slots_ ABSL_GUARDED_BY(mutex_);  // By slot.
+  Arrival last_ ABSL_GUARDED_BY(mutex_);                  // Of all answered pulls.
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // So slot 0's answer said.
   int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   // By bucket: when the last of its slots to come so far was here.
   std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);

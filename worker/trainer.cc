@@ -1,8 +1,13 @@
 #include "worker/trainer.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/arithmetic.h"
 #include "common/digest.h"
+#include "common/errors.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
 
@@ -43,7 +48,8 @@ absl::Status Trainer::Run() {
   // with handing over the record of the one before.
   absl::Duration start = parts_.time->Elapsed();
   absl::Duration recorded = start;
-  for (int64_t step = 0; step < options_.steps; ++step) {
+  bool last = options_.steps == 0;
+  for (int64_t step = 0; !last; ++step) {
     step_.store(step, std::memory_order_relaxed);
     record_.Clear();
     record_.set_rank(options_.rank);
@@ -52,7 +58,8 @@ absl::Status Trainer::Run() {
     record_.set_start_ns(absl::ToInt64Nanoseconds(start));
     record_.set_recording_ns(absl::ToInt64Nanoseconds(recorded - start));
     ASSIGN_OR_RETURN(const StepReport report, Step(step, recorded));
-    Inspect(step + 1);
+    last = report.finished || step + 1 == options_.steps;
+    Inspect(step + 1, last);
     const absl::Duration end = parts_.time->Elapsed();
     record_.set_total_ns(absl::ToInt64Nanoseconds(end - start));
     start = end;
@@ -93,6 +100,9 @@ absl::StatusOr<StepReport> Trainer::Step(int64_t step, absl::Duration last) {
   const ExchangeTraffic traffic = parts_.exchange->traffic();
   record_.set_payload_out(traffic.payload_out);
   record_.set_payload_in(traffic.payload_in);
+  record_.set_peer_late_ns(absl::ToInt64Nanoseconds(report.peer_late));
+  if (report.waited_for) record_.set_waited_for(*report.waited_for);
+  record_.set_version_skew(report.version_skew);
   return report;
 }
 
@@ -129,6 +139,8 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
     const int bucket = parts_.buckets->bucket_of_tensor[tensor];
     if (--unready_[bucket] == 0) ready_[bucket] = parts_.time->Elapsed();
     while (launched.ok() && next < buckets.size() && unready_[next] == 0) {
+      launched = CheckFinite(step, buckets[next]);
+      if (!launched.ok()) break;
       launched_[next] = parts_.time->Elapsed();
       launched = parts_.exchange->Launch(step, buckets[next++], parts_.device->Record());
     }
@@ -136,6 +148,27 @@ absl::Status Trainer::BackwardAndLaunch(int64_t step) {
   RETURN_IF_ERROR(launched);
   CHECK_EQ(next, buckets.size()) << "backward left tensors without a gradient";
   return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckFinite(int64_t step, const Bucket& bucket) {
+  const std::span<float> gradients = parts_.gradients.Slice(bucket.range).host();
+  const std::optional<int64_t> found = FirstNonFinite(gradients);
+  if (!found) return absl::OkStatus();
+  if (options_.non_finite == Training::SKIP) {
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    record_.set_skipped_buckets(record_.skipped_buckets() + 1);
+    return absl::OkStatus();
+  }
+  const int64_t element = bucket.range.begin + *found;
+  const std::vector<Tensor>& tensors = parts_.model->layout().tensors();
+  const auto tensor = std::find_if(
+      tensors.begin(), tensors.end(),
+      [element](const Tensor& candidate) { return element < candidate.range.end(); });
+  CHECK(tensor != tensors.end());
+  return NotANumberError(absl::StrCat("rank ", options_.rank, "'s gradient of tensor ",
+                                      tensor->name, " is ", gradients[*found],
+                                      " at element ", element - tensor->range.begin,
+                                      ", in step ", step));
 }
 
 void Trainer::RecordBuckets(const StepReport& report) {
@@ -148,16 +181,15 @@ void Trainer::RecordBuckets(const StepReport& report) {
   }
 }
 
-bool Trainer::Due(int64_t completed, int64_t interval) const {
-  return completed == options_.steps || (interval > 0 && completed % interval == 0);
-}
-
-void Trainer::Inspect(int64_t completed) {
+void Trainer::Inspect(int64_t completed, bool last) {
   Enter(TrainingPhase::kChecking);
-  if (Due(completed, options_.digest_interval)) {
+  const auto due = [completed, last](int64_t interval) {
+    return last || (interval > 0 && completed % interval == 0);
+  };
+  if (due(options_.digest_interval)) {
     record_.set_parameter_digest(Digest(parts_.parameters.host()));
   }
-  if (options_.take_snapshots && Due(completed, options_.snapshot_interval)) {
+  if (options_.take_snapshots && due(options_.snapshot_interval)) {
     const auto parameters = parts_.parameters.host();
     snapshots_.push_back(
         {.step = completed, .parameters = {parameters.begin(), parameters.end()}});

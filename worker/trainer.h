@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/time_source.h"
+#include "proto/experiment.pb.h"
 #include "proto/record.pb.h"
 #include "worker/data_set.h"
 #include "worker/model.h"
@@ -45,7 +47,9 @@ class Trainer {
   struct Options {
     int rank = 0;
     int workers = 1;
-    int64_t steps = 0;
+    // Without it the exchange decides which step is the last.
+    std::optional<int64_t> steps = std::nullopt;
+    Training::NonFinite non_finite = Training::STOP;
     // As in proto/experiment.proto's Training; the last step always counts.
     int64_t digest_interval = 0;
     // The same for snapshots; without `take_snapshots` there are none.
@@ -59,17 +63,19 @@ class Trainer {
     const BucketPlan* buckets;
     const DataSet* data;
     Sampler* sampler;
-    const TimeSource* time;  // The exchange's too. At zero when all start step 0.
+    const TimeSource* time;  // The exchange's too.
     Slowdown* slowdown;
     DeviceSpan parameters;
+    DeviceSpan gradients;
   };
   // Gets a record per step, in the training thread; must not block.
   using StepSink = std::function<void(const StepRecord&)>;
 
   Trainer(const Options& options, const Parts& parts, StepSink sink);
 
-  // All steps. Errors are the exchange's and the device's. A loss that is not finite is
-  // recorded and no error: divergence is a result.
+  // All steps. Errors are the exchange's and the device's, and NotANumberError: a
+  // gradient is not finite, and that is to be the end. A loss that is not finite is
+  // recorded and no error.
   absl::Status Run();
 
   // Any thread, at any time.
@@ -84,11 +90,12 @@ class Trainer {
   // Fills the batch of the step.
   void Prepare(int64_t step);
   absl::Status BackwardAndLaunch(int64_t step);
+  // Deals with gradients of the bucket that are not finite.
+  absl::Status CheckFinite(int64_t step, const Bucket& bucket);
   void RecordBuckets(const StepReport& report);
   // Digest and snapshot, where due after `completed` steps.
-  void Inspect(int64_t completed);
+  void Inspect(int64_t completed, bool last);
   void Enter(TrainingPhase phase);
-  bool Due(int64_t completed, int64_t interval) const;
 
   const Options options_;
   const Parts parts_;

@@ -1,14 +1,19 @@
 // The training loop against a scripted exchange.
 #include "worker/trainer.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/cpu_device.h"
 #include "common/digest.h"
+#include "common/errors.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,11 +37,15 @@ class CountingTime final : public TimeSource {
 // Writes down what is asked of it; each Finish adds one to every parameter.
 class ScriptedExchange final : public GradientExchange {
  public:
-  absl::Status Bind(DeviceSpan parameters, DeviceSpan) override {
+  absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override {
     parameters_ = parameters;
+    gradients_ = gradients;
     return absl::OkStatus();
   }
   absl::Status Launch(int64_t step, const Bucket& bucket, const ReadyEvent&) override {
+    const std::span<const float> gradients = gradients_.Slice(bucket.range).host();
+    launched_zeros.push_back(
+        std::all_of(gradients.begin(), gradients.end(), [](float g) { return g == 0; }));
     done_[bucket.index] = absl::Seconds(100 * step + bucket.index);
     calls.push_back(absl::StrCat("launch ", step, ".", bucket.index));
     return fail_launch ? absl::InternalError("launch failed") : absl::OkStatus();
@@ -45,9 +54,12 @@ class ScriptedExchange final : public GradientExchange {
     calls.push_back(absl::StrCat("finish ", step));
     if (step == fail_finish_of) return absl::UnavailableError("worker 1 is gone");
     for (float& parameter : parameters_.host()) parameter += 1;
-    return StepReport{.next_step = step + 1,
+    return StepReport{.finished = step == last_step,
                       .optimizer = absl::Microseconds(250),
-                      .bucket_done = done_};
+                      .bucket_done = done_,
+                      .peer_late = step * absl::Microseconds(100),
+                      .waited_for = step > 0 ? std::optional<int>(7) : std::nullopt,
+                      .version_skew = 2 * step};
   }
   void Abort(absl::Status) override {}
   ExchangeTraffic traffic() const override {
@@ -60,9 +72,12 @@ class ScriptedExchange final : public GradientExchange {
   std::vector<std::string> calls;
   bool fail_launch = false;
   int64_t fail_finish_of = -1;
+  int64_t last_step = -1;            // The one that is finished with the run's end.
+  std::vector<bool> launched_zeros;  // By launch: its gradients were all zero.
 
  private:
   DeviceSpan parameters_;
+  DeviceSpan gradients_;
   std::vector<absl::Duration> done_ = std::vector<absl::Duration>(3);  // By bucket.
 };
 
@@ -95,6 +110,11 @@ class TrainerTest : public testing::Test {
     ASSERT_OK(exchange_.Bind(parameters_.span(), gradients_.span()));
   }
 
+  void Fill(float value) {
+    const std::span<float> parameters = parameters_.span().host();
+    std::fill(parameters.begin(), parameters.end(), value);
+  }
+
   absl::Status Train(Trainer::Options options) {
     options.rank = 1;
     options.workers = 2;
@@ -107,7 +127,8 @@ class TrainerTest : public testing::Test {
                      .sampler = &sampler_,
                      .time = &time_,
                      .slowdown = &slowdown_,
-                     .parameters = parameters_.span()},
+                     .parameters = parameters_.span(),
+                     .gradients = gradients_.span()},
                     [this](const StepRecord& step) { steps_.push_back(step); });
     const absl::Status status = trainer.Run();
     snapshots_ = trainer.TakeSnapshots();
@@ -198,6 +219,65 @@ TEST_F(TrainerTest, IntervalZeroMeansTheEndOnly) {
   EXPECT_FALSE(steps_[0].has_parameter_digest());
   EXPECT_TRUE(steps_[1].has_parameter_digest());
   EXPECT_EQ(snapshots_.size(), 1);
+}
+
+TEST_F(TrainerTest, WithoutACountTheExchangeSaysWhichStepIsTheLast) {
+  exchange_.last_step = 3;
+  ASSERT_OK(
+      Train({.digest_interval = 3, .snapshot_interval = 3, .take_snapshots = true}));
+  ASSERT_EQ(steps_.size(), 4);
+  EXPECT_FALSE(steps_[1].has_parameter_digest());
+  EXPECT_TRUE(steps_[2].has_parameter_digest());
+  EXPECT_TRUE(steps_[3].has_parameter_digest()) << "the end always counts";
+  ASSERT_EQ(snapshots_.size(), 2);
+  EXPECT_EQ(snapshots_[1].step, 4);
+}
+
+TEST_F(TrainerTest, StepsBeyondAnEpochWalkOnIntoTheNext) {
+  ASSERT_EQ(sampler_.steps_per_epoch(), 2);
+  exchange_.last_step = 4;
+  ASSERT_OK(Train({}));
+  EXPECT_EQ(steps_.size(), 5);
+}
+
+TEST_F(TrainerTest, RecordsWhomAStepWaitedForAndHowFarItsSlotsWereApart) {
+  ASSERT_OK(Train({.steps = 3}));
+  EXPECT_EQ(steps_[0].peer_late_ns(), 0);
+  EXPECT_FALSE(steps_[0].has_waited_for());
+  EXPECT_EQ(steps_[2].peer_late_ns(), 200'000);
+  EXPECT_EQ(steps_[2].waited_for(), 7);
+  EXPECT_EQ(steps_[0].version_skew(), 0);
+  EXPECT_EQ(steps_[2].version_skew(), 4);
+}
+
+// Infinite parameters give logits without a number, and then no gradient is finite.
+TEST_F(TrainerTest, AGradientThatIsNotFiniteEndsTrainingAndIsNamed) {
+  Fill(std::numeric_limits<float>::infinity());
+  const absl::Status status = Train({.steps = 2});
+  const int tensor = buckets_.buckets[0].first_tensor;
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kOutOfRange,
+               testing::MatchesRegex(absl::StrCat("rank 1's gradient of tensor ",
+                                                  model_->layout().tensors()[tensor].name,
+                                                  " is -?nan at element 0, in step 0"))));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotANumber);
+  EXPECT_THAT(exchange_.calls, testing::IsEmpty()) << "it was exchanged";
+}
+
+TEST_F(TrainerTest, OrItsBucketCountsAsZeroAndIsCounted) {
+  Fill(std::numeric_limits<float>::infinity());
+  ASSERT_OK(Train({.steps = 2, .non_finite = Training::SKIP}));
+  ASSERT_EQ(steps_.size(), 2);
+  EXPECT_EQ(steps_[0].skipped_buckets(), 3);
+  EXPECT_EQ(exchange_.launched_zeros, std::vector<bool>(6, true));
+}
+
+TEST_F(TrainerTest, FiniteGradientsAreLeftAsTheyAre) {
+  InitializeParameters(model_->layout(), /*seed=*/1, parameters_.span().host());
+  ASSERT_OK(Train({.steps = 1, .non_finite = Training::SKIP}));
+  EXPECT_EQ(steps_[0].skipped_buckets(), 0);
+  EXPECT_EQ(exchange_.launched_zeros, std::vector<bool>(3, false));
 }
 
 TEST_F(TrainerTest, TheExchangesErrorEndsTraining) {

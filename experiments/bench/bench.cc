@@ -216,7 +216,7 @@ void AddBenchCommand(CLI::App* app, std::string command,
       "A size in a round is timed for so long, if -n takes less; needs a warm-up")
       ->check(CLI::NonNegativeNumber);
   add("--ranks", options->ranks, "Processes");
-  add("--transport", options->transports, "tcp, shared_memory")->delimiter(',');
+  add("--transport", options->transports, "tcp, shared_memory, grpc")->delimiter(',');
   add("--algorithm", options->algorithms,
       "ring, halving_doubling, tree, gather_broadcast; shared memory has one of its own")
       ->delimiter(',');

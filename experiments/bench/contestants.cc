@@ -16,7 +16,7 @@
 namespace psring {
 namespace {
 
-constexpr absl::string_view kTransports[] = {"tcp", "shared_memory"};
+constexpr absl::string_view kTransports[] = {"tcp", "shared_memory", "grpc"};
 constexpr absl::string_view kAlgorithms[] = {"ring", "halving_doubling", "tree",
                                              "gather_broadcast"};
 constexpr absl::string_view kPeers[] = {"gloo", "openmpi"};

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "proto/experiment.pb.h"
 #include "ring/collectives.h"
+#include "ring/grpc_transport.h"
 #include "ring/shared_memory_collectives.h"
 #include "ring/shared_memory_segment.h"
 #include "ring/tcp_rendezvous.h"
@@ -34,10 +35,12 @@ class CollectivesRank : public BenchRank {
   std::unique_ptr<Collectives> collectives_;  // Null until connected.
 };
 
-class TcpRank final : public CollectivesRank {
+// Over links from rank to rank; a transport is a listener and how to connect.
+template <typename Listener, auto kConnectRanks>
+class LinkedRank final : public CollectivesRank {
  public:
-  TcpRank(PsringRankOptions options, RingMode::Algorithm algorithm,
-          std::unique_ptr<PeerListener> listener)
+  LinkedRank(PsringRankOptions options, RingMode::Algorithm algorithm,
+             std::unique_ptr<Listener> listener)
       : CollectivesRank(std::move(options)),
         algorithm_(algorithm),
         listener_(std::move(listener)),
@@ -57,9 +60,9 @@ class TcpRank final : public CollectivesRank {
     self.rank = options_.rank;
     self.ranks = options_.ranks;
     self.lanes = options_.connections;
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<Transport> transport,
-        ConnectPeers(std::move(listener_), self, peers, options_.spin, kConnectPatience));
+    ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                     kConnectRanks(std::move(listener_), self, peers, options_.spin,
+                                   kConnectPatience));
     collectives_ = std::make_unique<TransportCollectives>(
         options_.rank, std::move(transport), collective);
     return absl::OkStatus();
@@ -73,10 +76,18 @@ class TcpRank final : public CollectivesRank {
 
  private:
   const RingMode::Algorithm algorithm_;
-  std::unique_ptr<PeerListener> listener_;  // Until connected.
+  std::unique_ptr<Listener> listener_;  // Until connected.
   const std::string address_;
   std::vector<float> memory_;
 };
+
+template <typename Listener, auto kConnectRanks>
+absl::StatusOr<std::unique_ptr<BenchRank>> MakeLinkedRank(
+    const PsringRankOptions& options, RingMode::Algorithm algorithm) {
+  ASSIGN_OR_RETURN(auto listener, Listener::Listen("127.0.0.1", /*port=*/0));
+  return std::make_unique<LinkedRank<Listener, kConnectRanks>>(options, algorithm,
+                                                               std::move(listener));
+}
 
 class SharedMemoryRank final : public CollectivesRank {
  public:
@@ -118,8 +129,10 @@ absl::StatusOr<std::unique_ptr<BenchRank>> MakePsringRank(
         absl::StrCat("there is no algorithm ", options.algorithm));
   }
   if (options.transport == "tcp") {
-    ASSIGN_OR_RETURN(auto listener, PeerListener::Listen("127.0.0.1", /*port=*/0));
-    return std::make_unique<TcpRank>(options, algorithm, std::move(listener));
+    return MakeLinkedRank<PeerListener, ConnectPeers>(options, algorithm);
+  }
+  if (options.transport == "grpc") {
+    return MakeLinkedRank<GrpcListener, ConnectPeersOverGrpc>(options, algorithm);
   }
   if (options.transport == "shared_memory" && algorithm == RingMode::RING) {
     return std::make_unique<SharedMemoryRank>(options);

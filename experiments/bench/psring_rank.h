@@ -15,7 +15,7 @@ struct PsringRankOptions {
   std::string job;  // Unique among what runs on this machine.
   int rank = 0;
   int ranks = 0;
-  std::string transport;  // "tcp", "shared_memory".
+  std::string transport;  // "tcp", "shared_memory", "grpc".
   // As in RingMode, in lower case; shared memory has `ring` only.
   std::string algorithm;
   int connections = 1;  // To each peer, where there are connections.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "common/allocator.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
 #include "experiments/bench/psring_rank.h"
@@ -27,6 +28,8 @@ absl::Status Serve(const std::string& control, const PsringRankOptions& options)
 int Main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
+  // As a worker, which moves what gRPC allocates.
+  TuneAllocator();
 
   CLI::App app("One rank of psring's contestants in a benchmark; started by psring.");
   std::string control;

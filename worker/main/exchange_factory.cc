@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "ring/grpc_transport.h"
 #include "ring/ring_exchange.h"
 #include "ring/tcp_rendezvous.h"
 #include "ring/transport_collectives.h"
@@ -22,7 +23,7 @@ namespace {
 // its own error is for when those fail.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-using MadeExchange = absl::StatusOr<std::unique_ptr<GradientExchange>>;
+using MadeExchange = absl::StatusOr<WorkerExchange>;
 
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                                          const TimeSource* time,
@@ -41,19 +42,34 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                      client.Get(absl::StrCat("endpoint/server ", server)));
     channels.push_back(NewGrpcParameterChannel(std::move(options)));
   }
-  return std::make_unique<ParameterServerExchange>(rank, plan.slots, std::move(channels),
-                                                   time);
+  auto exchange = std::make_unique<ParameterServerExchange>(rank, plan.slots,
+                                                            std::move(channels), time);
+  SnapshotReader read =
+      [servers = exchange.get()](
+          int64_t step, std::span<float> parameters) -> absl::StatusOr<EvaluationRecord> {
+    ASSIGN_OR_RETURN(const ParameterServerExchange::SnapshotOrigin origin,
+                     servers->ReadSnapshot(step, parameters));
+    EvaluationRecord record;
+    record.set_step(step);
+    record.set_time_ns(absl::ToInt64Nanoseconds(origin.time));
+    record.set_version_min(origin.version_min);
+    record.set_version_max(origin.version_max);
+    return record;
+  };
+  return WorkerExchange{.exchange = std::move(exchange),
+                        .read_snapshot = std::move(read)};
 }
 
 // Where the workers' listeners are, by rank.
 std::string ListenerKey(int rank) { return absl::StrCat("endpoint/worker ", rank); }
 
-absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(const Endpoint& endpoint,
-                                                        const RingMember& self,
-                                                        const std::vector<int>& peers,
-                                                        bool spin,
-                                                        CoordinatorClient& client) {
-  ASSIGN_OR_RETURN(auto listener, PeerListener::Listen(endpoint.bind, /*port=*/0));
+// Listens, says where, and finds the peers that listen for this rank. By TCP and by gRPC
+// alike.
+template <typename Listener, typename Connect>
+absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(
+    const Connect& connect, const Endpoint& endpoint, const RingMember& self,
+    const std::vector<int>& peers, bool spin, CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(auto listener, Listener::Listen(endpoint.bind, /*port=*/0));
   RETURN_IF_ERROR(
       client.Put(ListenerKey(self.rank), HostPort(endpoint.advertise, listener->port())));
   std::vector<PeerAddress> addresses;
@@ -62,8 +78,7 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(const Endpoint& endpoint
     if (peer < self.rank) continue;  // It comes by itself.
     ASSIGN_OR_RETURN(address.listens_at, client.Get(ListenerKey(peer)));
   }
-  return ConnectPeers(std::move(listener), self, addresses, spin,
-                      endpoint.rendezvous_timeout);
+  return connect(std::move(listener), self, addresses, spin, endpoint.rendezvous_timeout);
 }
 
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
@@ -83,29 +98,42 @@ MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan&
     self.ranks = spec.workers();
     self.layout_fingerprint = options.job_fingerprint;
     self.lanes = static_cast<int>(settings.connections());
-    ASSIGN_OR_RETURN(transport, ConnectRanks(endpoint, self, LinkedRanks(options, rank),
-                                             settings.spin(), client));
+    const std::vector<int> peers = LinkedRanks(options, rank);
+    if (settings.transport() == RingMode::GRPC) {
+      ASSIGN_OR_RETURN(transport,
+                       ConnectRanks<GrpcListener>(ConnectPeersOverGrpc, endpoint, self,
+                                                  peers, settings.spin(), client));
+    } else {
+      ASSIGN_OR_RETURN(transport,
+                       ConnectRanks<PeerListener>(ConnectPeers, endpoint, self, peers,
+                                                  settings.spin(), client));
+    }
   }
-  return std::make_unique<RingExchange>(
-      spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
-      StepConstantsOf(client),
-      std::make_unique<TransportCollectives>(rank, std::move(transport), options), time);
+  return WorkerExchange{
+      .exchange = std::make_unique<RingExchange>(
+          spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
+          StepConstantsOf(client),
+          std::make_unique<TransportCollectives>(rank, std::move(transport), options),
+          time),
+      .steps = spec.steps()};
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(
-    const Endpoint& endpoint, int rank, const JobPlan& plan, const TimeSource* time,
-    CoordinatorClient& client) {
+absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
+                                            const JobPlan& plan, const TimeSource* time,
+                                            CoordinatorClient& client) {
   switch (client.spec().arm().mode_case()) {
     case Arm::kParameterServer:
       return MakeParameterServerExchange(rank, plan, time, client);
     case Arm::kRing:
       return MakeRingExchange(endpoint, rank, plan, time, client);
     case Arm::kLocal:
-      return std::make_unique<LocalExchange>(
-          plan.buckets, client.spec().experiment().training().optimizer(),
-          StepConstantsOf(client), time);
+      return WorkerExchange{
+          .exchange = std::make_unique<LocalExchange>(
+              plan.buckets, client.spec().experiment().training().optimizer(),
+              StepConstantsOf(client), time),
+          .steps = client.spec().steps()};
     case Arm::MODE_NOT_SET:
       break;
   }

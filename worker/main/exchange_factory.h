@@ -2,7 +2,11 @@
 #ifndef PSRING_WORKER_MAIN_EXCHANGE_FACTORY_H_
 #define PSRING_WORKER_MAIN_EXCHANGE_FACTORY_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "common/coordinator_client.h"
@@ -10,17 +14,31 @@
 #include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/time_source.h"
+#include "proto/record.pb.h"
 
 namespace psring {
+
+// Fills in the parameters as they were after `step` steps of all workers (as many as the
+// plan has), and returns what else is known of them: the fields of EvaluationRecord that
+// are not about the evaluation. Blocks; errors as of the exchange.
+using SnapshotReader = std::function<absl::StatusOr<EvaluationRecord>(
+    int64_t step, std::span<float> parameters)>;
+
+struct WorkerExchange {
+  std::unique_ptr<GradientExchange> exchange;
+  // How many steps this worker makes; none where the exchange says which is the last.
+  std::optional<int64_t> steps = std::nullopt;
+  // Where set, others keep the snapshots of the run, and this fetches one when training
+  // has ended everywhere; by the training thread, while the exchange lives.
+  SnapshotReader read_snapshot = nullptr;
+};
 
 // Finds this worker's peers through the coordinator and connects to them. `time` and
 // `client` outlive the exchange. Errors: kDeadlineExceeded, a peer did not come in time;
 // otherwise as the exchanges'.
-absl::StatusOr<std::unique_ptr<GradientExchange>> MakeExchange(const Endpoint& endpoint,
-                                                               int rank,
-                                                               const JobPlan& plan,
-                                                               const TimeSource* time,
-                                                               CoordinatorClient& client);
+absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
+                                            const JobPlan& plan, const TimeSource* time,
+                                            CoordinatorClient& client);
 
 }  // namespace psring
 

@@ -1,16 +1,20 @@
 // worker: one worker process of a job.
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/cpu_device.h"
+#include "common/due.h"
 #include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
+#include "glog/logging.h"
 #include "worker/data_set.h"
 #include "worker/evaluate.h"
 #include "worker/main/exchange_factory.h"
@@ -79,15 +83,20 @@ class Worker {
       model_ =
           std::make_unique<StallingModel>(std::move(model_), *step, &client_.aborts());
     }
-    ASSIGN_OR_RETURN(exchange_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
+    ASSIGN_OR_RETURN(peers_, MakeExchange(endpoint_, rank_, plan_, &time_, client_));
     abort_ = std::make_unique<AbortSource::Registration>(
         &client_.aborts(),
-        [this](const absl::Status& reason) { exchange_->Abort(reason); });
-    RETURN_IF_ERROR(exchange_->Bind(parameters_.span(), gradients_.span()));
+        [this](const absl::Status& reason) { peers_.exchange->Abort(reason); });
+    // Not the other way round: where contributions take turns, some workers get their
+    // first parameters only when others have made a step.
     RETURN_IF_ERROR(client_.Barrier("start"));
+    time_.Start();
+    RETURN_IF_ERROR(peers_.exchange->Bind(parameters_.span(), gradients_.span()));
     RETURN_IF_ERROR(Train());
     RETURN_IF_ERROR(client_.BarrierWithoutDeadline("trained"));
-    return EvaluateSnapshots();
+    RETURN_IF_ERROR(EvaluateSnapshots());
+    ReportTraffic();
+    return client_.BarrierWithoutDeadline("evaluated");
   }
 
  private:
@@ -126,25 +135,26 @@ class Worker {
   absl::Status Train() {
     const Training& training = spec_.experiment().training();
     Sampler sampler(data_->shape.train_count, training.global_batch(), training.seed());
-    time_.Start();
     Slowdown slowdown(SlowdownFactor(spec_.experiment(), rank_), time_,
                       [](absl::Duration missing) { absl::SleepFor(missing); });
     Trainer trainer(
         {.rank = rank_,
          .workers = spec_.workers(),
-         .steps = spec_.steps(),
+         .steps = peers_.steps,
+         .non_finite = training.non_finite(),
          .digest_interval = training.digest_interval(),
          .snapshot_interval = training.evaluation_interval(),
-         .take_snapshots = rank_ == 0},
+         .take_snapshots = rank_ == 0 && peers_.read_snapshot == nullptr},
         {.device = device_.get(),
          .model = model_.get(),
-         .exchange = exchange_.get(),
+         .exchange = peers_.exchange.get(),
          .buckets = &plan_.buckets,
          .data = data_.get(),
          .sampler = &sampler,
          .time = &time_,
          .slowdown = &slowdown,
-         .parameters = parameters_.span()},
+         .parameters = parameters_.span(),
+         .gradients = gradients_.span()},
         [this](const StepRecord& step) {
           client_.Report([&](RecordBatch& batch) { *batch.add_steps() = step; });
         });
@@ -152,14 +162,17 @@ class Worker {
     const absl::Status trained = trainer.Run();
     client_.SetActivity(nullptr);
     RETURN_IF_ERROR(trained);
-    snapshots_ = trainer.TakeSnapshots();
+    own_snapshots_ = trainer.TakeSnapshots();
+    return absl::OkStatus();
+  }
+
+  void ReportTraffic() {
     Member member;
     member.set_role(WORKER);
     member.set_rank(rank_);
     client_.Report([&](RecordBatch& batch) {
-      *batch.add_traffic() = TrafficOf(member, exchange_->traffic());
+      *batch.add_traffic() = TrafficOf(member, peers_.exchange->traffic());
     });
-    return absl::OkStatus();
   }
 
   Activity ActivityOf(const TrainingProgress& progress) const {
@@ -168,28 +181,50 @@ class Worker {
     activity.set_step(progress.step);
     activity.set_phase(ToString(progress.phase));
     // Bytes count as progress too: a bucket may be long on a slow link.
-    const ExchangeTraffic traffic = exchange_->traffic();
+    const ExchangeTraffic traffic = peers_.exchange->traffic();
     activity.set_progress(progress.advances + traffic.payload_in + traffic.payload_out);
     // Who computes holds others up, whatever its exchange waits for meanwhile.
     if (progress.phase == TrainingPhase::kWaiting)
-      activity.set_awaiting(exchange_->Awaited());
+      activity.set_awaiting(peers_.exchange->Awaited());
     return activity;
   }
 
+  // One after the other, so that no more than one is fetched and kept for it.
   absl::Status EvaluateSnapshots() {
-    if (snapshots_.empty()) return absl::OkStatus();
+    if (rank_ != 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(
         const std::unique_ptr<Model> model,
         MakeMlp(device_.get(), Widths(spec_, data_->shape), kEvaluationRows));
-    for (const Snapshot& snapshot : snapshots_) {
+    const SnapshotReader read =
+        peers_.read_snapshot != nullptr ? peers_.read_snapshot : OwnSnapshots();
+    std::vector<float> parameters(plan_.layout.count());
+    const int64_t interval = spec_.experiment().training().evaluation_interval();
+    for (int64_t step = 0; step < spec_.steps();) {
+      step = NextDue(step, spec_.steps(), interval);
       RETURN_IF_ERROR(client_.aborts().reason());
+      ASSIGN_OR_RETURN(const EvaluationRecord origin, read(step, parameters));
       ASSIGN_OR_RETURN(EvaluationRecord evaluation,
                        Evaluate(device_.get(), model.get(), kEvaluationRows, data_->test,
-                                data_->shape.features, snapshot.parameters));
-      evaluation.set_step(snapshot.step);
+                                data_->shape.features, parameters));
+      evaluation.MergeFrom(origin);
       client_.Report([&](RecordBatch& batch) { *batch.add_evaluations() = evaluation; });
     }
     return absl::OkStatus();
+  }
+
+  // Reads what this worker has kept itself.
+  SnapshotReader OwnSnapshots() const {
+    return [this](int64_t step,
+                  std::span<float> parameters) -> absl::StatusOr<EvaluationRecord> {
+      const auto found =
+          std::find_if(own_snapshots_.begin(), own_snapshots_.end(),
+                       [step](const Snapshot& own) { return own.step == step; });
+      CHECK(found != own_snapshots_.end()) << "no snapshot of step " << step;
+      std::copy(found->parameters.begin(), found->parameters.end(), parameters.begin());
+      EvaluationRecord record;
+      record.set_step(step);
+      return record;
+    };
   }
 
   const Endpoint& endpoint_;
@@ -197,16 +232,16 @@ class Worker {
   CoordinatorClient& client_;
   const JobSpec spec_;
   const JobPlan plan_;
-  TimeSinceStart time_;  // From step 0 on.
+  TimeSinceStart time_;  // From the barrier on.
   std::unique_ptr<DataSet> data_;
   int64_t rows_ = 0;  // This worker's part of the global batch.
   std::unique_ptr<Device> device_;
   DeviceBuffer parameters_;
   DeviceBuffer gradients_;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<GradientExchange> exchange_;
+  WorkerExchange peers_;
   std::unique_ptr<AbortSource::Registration> abort_;
-  std::vector<Snapshot> snapshots_;
+  std::vector<Snapshot> own_snapshots_;
 };
 
 absl::Status Run(const Endpoint& endpoint, const Member& member,

@@ -1,0 +1,121 @@
+#include "experiments/arm_mode.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "experiments/ring_config.h"
+#include "glog/logging.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/text_format.h"
+#include "server/policies.h"
+
+namespace psring {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+std::string ValueOf(const Message& message, const FieldDescriptor& field) {
+  std::string value;
+  TextFormat::PrintFieldValueToString(message, &field, /*index=*/-1, &value);
+  return value;
+}
+
+// "bounded(4)": the name of the member that is set, and its settings, also those that are
+// 0. A new mode needs no words here.
+std::string ConsistencyOf(const ParameterServerMode& mode) {
+  if (mode.consistency_case() == ParameterServerMode::CONSISTENCY_NOT_SET ||
+      mode.has_sync()) {
+    return mode.sync().order() == Sync::RING ? "sync, ring order" : "sync, rank order";
+  }
+  const FieldDescriptor& member =
+      *ParameterServerMode::descriptor()->FindFieldByNumber(mode.consistency_case());
+  const Message& settings = mode.GetReflection()->GetMessage(mode, &member);
+  std::vector<std::string> values;
+  for (int i = 0; i < settings.GetDescriptor()->field_count(); ++i) {
+    values.push_back(ValueOf(settings, *settings.GetDescriptor()->field(i)));
+  }
+  return values.empty()
+             ? member.name()
+             : absl::StrCat(member.name(), "(", absl::StrJoin(values, ", "), ")");
+}
+
+// ", scale ONE, drop above 8"
+std::string SettingsOf(const StaleUpdates& stale) {
+  std::vector<const FieldDescriptor*> fields;
+  stale.GetReflection()->ListFields(stale, &fields);
+  std::string text;
+  for (const FieldDescriptor* field : fields) {
+    absl::StrAppend(&text, ", ", absl::StrReplaceAll(field->name(), {{"_", " "}}), " ",
+                    ValueOf(stale, *field));
+  }
+  return text;
+}
+
+std::string OnOneLine(const Message& message) {
+  TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(message, &text);
+  return std::string(absl::StripTrailingAsciiWhitespace(text));
+}
+
+std::string Count(int number, const char* what) {
+  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string ModeOf(const JobSpec& spec) {
+  switch (spec.arm().mode_case()) {
+    case Arm::kParameterServer: {
+      const ParameterServerMode& mode = spec.arm().parameter_server();
+      return absl::StrCat("parameter server, ", ConsistencyOf(mode),
+                          SettingsOf(mode.stale_updates()));
+    }
+    case Arm::kRing:
+      return DescribeRing(spec.arm().ring());
+    case Arm::kLocal:
+      return "local";
+    case Arm::MODE_NOT_SET:
+      break;
+  }
+  return "none";
+}
+
+std::optional<ConsistencyPromise> PromiseOf(const JobSpec& spec) {
+  if (!spec.arm().has_parameter_server()) return std::nullopt;
+  const auto policy = MakePolicy(spec.arm().parameter_server(), spec.workers());
+  CHECK(policy.ok()) << policy.status();  // The arm has been checked.
+  return (*policy)->promise();
+}
+
+bool InLockstep(const JobSpec& spec) {
+  const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
+  return !promise || promise->lockstep;
+}
+
+std::string DescribeArms(const std::vector<JobSpec>& arms) {
+  const auto optimizer = [](const JobSpec& spec) {
+    return OnOneLine(spec.experiment().training().optimizer());
+  };
+  const bool same_optimizer = std::all_of(
+      arms.begin(), arms.end(),
+      [&](const JobSpec& spec) { return optimizer(spec) == optimizer(arms.front()); });
+  std::string text;
+  for (const JobSpec& spec : arms) {
+    absl::StrAppend(&text, "arm ", spec.arm().name(), ": ", ModeOf(spec), "; ",
+                    Count(spec.workers(), "worker"));
+    if (spec.servers() > 0) absl::StrAppend(&text, ", ", Count(spec.servers(), "server"));
+    if (!same_optimizer) absl::StrAppend(&text, "; ", optimizer(spec));
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+}  // namespace psring

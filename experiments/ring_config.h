@@ -1,0 +1,32 @@
+// The settings of ring arms and of the ring's order: what they must satisfy, defaults,
+// and a short name.
+#ifndef PSRING_EXPERIMENTS_RING_CONFIG_H_
+#define PSRING_EXPERIMENTS_RING_CONFIG_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "experiments/config_text.h"
+#include "proto/experiment.pb.h"
+
+namespace psring {
+
+// OK, or the first thing that is wrong with the settings as written at `path`
+// ("arms[1].ring"), before defaults; `origins` tells where that stands.
+absl::Status CheckRing(const RingMode& ring, const std::string& path,
+                       const FieldOrigins& origins);
+
+// The same for the experiment's ring_order, in an arm of `workers` > 0 workers.
+absl::Status CheckRingOrder(const Experiment& experiment, const std::string& arm,
+                            int64_t workers, const FieldOrigins& origins);
+
+// The defaults that proto/experiment.proto states.
+void FillRingDefaults(RingMode* ring);
+
+// "ring all-reduce", "tree all-reduce over gRPC, 2 connections, spinning". Of checked
+// settings; defaults are left out.
+std::string DescribeRing(const RingMode& ring);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_RING_CONFIG_H_
