@@ -15,9 +15,10 @@
 #include "common/mutex.h"
 #include "common/slot_plan.h"
 #include "common/status_macros.h"
+#include "common/time_source.h"
 #include "server/parameter_service.h"
 #include "server/parameter_shard.h"
-#include "server/sync_policy.h"
+#include "server/policies.h"
 #include "worker/grpc_parameter_channel.h"
 
 namespace psring {
@@ -63,12 +64,15 @@ class Step {
   absl::Status Run() {
     Optimizer optimizer;
     optimizer.mutable_sgd()->set_learning_rate(workers_);
+    ParameterServerMode mode;
+    mode.mutable_sync();
+    ASSIGN_OR_RETURN(auto policy, MakePolicy(mode, workers_));
     ParameterShard::Options options = ParameterShard::OptionsFor(buckets_, slots_, 0);
     options.workers = workers_;
     options.optimizer = optimizer;
     options.constants = std::make_shared<ComputedStepConstants>(optimizer, /*steps=*/1);
-    shard_ =
-        std::make_shared<ParameterShard>(options, std::make_unique<const SyncPolicy>());
+    options.time = &time_;
+    shard_ = std::make_shared<ParameterShard>(std::move(options), std::move(policy));
     ParameterServerHost host({.job = kJob}, shard_);
     ASSIGN_OR_RETURN(const int port, host.Start("127.0.0.1:0"));
     std::vector<std::unique_ptr<ParameterChannel>> channels;
@@ -101,7 +105,7 @@ class Step {
   absl::Status PushAll(std::vector<std::unique_ptr<ParameterChannel>>& channels) {
     std::vector<std::promise<absl::Status>> done(workers_);
     for (int rank = 0; rank < workers_; ++rank) {
-      channels[rank]->Push(slot(), /*step=*/0, gradients_[rank],
+      channels[rank]->Push(slot(), /*step=*/0, /*version=*/0, gradients_[rank],
                            [this, rank, &done](const absl::Status& status) {
                              arrivals_.Add(rank);
                              done[rank].set_value(status);
@@ -114,8 +118,8 @@ class Step {
     std::vector<std::promise<absl::Status>> done(workers_);
     for (int rank = 0; rank < workers_; ++rank) {
       channels[rank]->Pull(slot(), /*step=*/1, parameters_[rank],
-                           [rank, &done](const absl::StatusOr<int64_t>& version) {
-                             done[rank].set_value(version.status());
+                           [rank, &done](const absl::StatusOr<Pulled>& pulled) {
+                             done[rank].set_value(pulled.status());
                            });
     }
     return FirstError(done);
@@ -133,6 +137,7 @@ class Step {
 
   const int workers_;
   const int64_t count_;
+  const RealTime time_;
   BucketPlan buckets_;
   SlotPlan slots_;
   std::shared_ptr<ParameterShard> shard_;
