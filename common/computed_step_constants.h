@@ -1,4 +1,4 @@
-// Step constants computed on the spot: for tests, whose processes are threads.
+// Step constants computed on the spot: where workers and servers share a process.
 #ifndef PSRING_COMMON_COMPUTED_STEP_CONSTANTS_H_
 #define PSRING_COMMON_COMPUTED_STEP_CONSTANTS_H_
 

@@ -52,6 +52,9 @@ class ChildProcesses {
   };
   // Blocks until a child ends, a signal comes, or `timeout` has passed.
   Event Wait(absl::Duration timeout);
+  // Readable once Wait has something to return; to wait for other things at the same
+  // time.
+  int descriptor() const { return signal_fd_; }
 
   // SIGKILL to all.
   void KillAll();

@@ -61,21 +61,31 @@ std::string DataSetFound() {
 
 }  // namespace
 
-Environment DescribeMachine() {
+Environment DescribeHost() {
   return {
       {"processor", ProcValue("/proc/cpuinfo", "model name")},
       {"cores", absl::StrCat(std::thread::hardware_concurrency())},
       {"memory", ProcValue("/proc/meminfo", "MemTotal")},
       {"kernel", Kernel()},
-      {"load", FirstLine("/proc/loadavg")},
       {"congestion control", FirstLine("/proc/sys/net/ipv4/tcp_congestion_control")},
       {"compiler", absl::StrCat("g++ ", __VERSION__)},
+  };
+}
+
+std::string LoadAverage() { return FirstLine("/proc/loadavg"); }
+
+Environment DescribeMachine() {
+  Environment environment = DescribeHost();
+  const Environment rest = {
+      {"load", LoadAverage()},
       {"gRPC", grpc::Version()},
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"oneDNN", OneDnnVersion()},
       {"compute threads per worker", "1"},
       {"Fashion-MNIST", DataSetFound()},
   };
+  environment.insert(environment.end(), rest.begin(), rest.end());
+  return environment;
 }
 
 std::string EnvironmentText(const Environment& environment) {

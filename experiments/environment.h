@@ -12,6 +12,10 @@ namespace psring {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 Environment DescribeMachine();
+// The part of it that matters to whatever runs: processor, memory, kernel, compiler.
+Environment DescribeHost();
+// As in /proc/loadavg.
+std::string LoadAverage();
 
 std::string EnvironmentText(const Environment& environment);
 std::string EnvironmentJson(const Environment& environment);

@@ -1,13 +1,18 @@
 // psring: the command that compares the two architectures.
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/errors.h"
+#include "experiments/bench/bench.h"
 #include "experiments/compare.h"
 #include "experiments/environment.h"
+#include "experiments/explain/explain.h"
 #include "glog/logging.h"
 #include "grpc/support/log.h"
 
@@ -25,6 +30,11 @@ std::string CheckHostPort(const std::string& text) {
     return "\"" + text + "\" is not HOST:PORT, with an IPv6 host in brackets";
   }
   return "";
+}
+
+// As a person would have typed it.
+std::string CommandLine(int argc, char** argv) {
+  return absl::StrCat("psring ", absl::StrJoin(argv + 1, argv + argc, " "));
 }
 
 void AddCommonOptions(CLI::App* command, CompareOptions* options) {
@@ -91,6 +101,9 @@ int Main(int argc, char** argv) {
   }
 
   CLI::App* env = app.add_subcommand("env", "Shows what was found on this machine");
+  std::function<absl::Status()> chosen;  // Set by the command that was given.
+  AddBenchCommand(&app, CommandLine(argc, argv), &chosen);
+  AddExplainCommand(&app, &chosen);
   app.add_subcommand("test", "Builds and runs all tests (done by the psring script)");
 
   try {
@@ -104,7 +117,7 @@ int Main(int argc, char** argv) {
     std::cout << EnvironmentText(DescribeMachine());
     return 0;
   }
-  const absl::Status status = Compare(options);
+  const absl::Status status = chosen ? chosen() : Compare(options);
   if (!status.ok()) std::cerr << "psring: " << status.message() << std::endl;
   return static_cast<int>(ExitCodeOf(status));
 }

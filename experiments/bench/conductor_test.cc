@@ -1,0 +1,64 @@
+#include "experiments/bench/conductor.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ConductorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = "/tmp/conductor_test_XXXXXX";  // A socket's path is short.
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A contestant whose rank R runs the script with $0 the control socket and $1 R.
+  ContestantPlan Plan(int ranks, const std::string& script) const {
+    ContestantPlan plan;
+    plan.name = "fake";
+    plan.control = absl::StrCat(folder_, "/socket");
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string name = absl::StrCat("fake, rank ", rank);
+      plan.processes.push_back(
+          {.name = name,
+           .arguments = {"/bin/sh", "-c", script, plan.control, absl::StrCat(rank)},
+           .log = absl::StrCat(folder_, "/", rank, ".log")});
+    }
+    return plan;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ConductorTest, ARankThatEndsBeforeItReportsIsNamedWithItsLog) {
+  Conductor conductor(2);
+  const ContestantPlan plan = Plan(2, "[ $1 = 1 ] && exit 3; exec tail -f /dev/null");
+  EXPECT_THAT(conductor.Start(plan).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("fake, rank 1 ended with exit code 3; its log: "),
+                             HasSubstr(plan.processes[1].log))));
+}
+
+TEST_F(ConductorTest, AProgramThatIsNotThereIsNamed) {
+  Conductor conductor(1);
+  ContestantPlan plan = Plan(1, "");
+  plan.processes[0].arguments[0] = "/no/such/program";
+  EXPECT_THAT(conductor.Start(plan).status(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("cannot start fake, rank 0: /no/such/program")));
+}
+
+}  // namespace
+}  // namespace psring

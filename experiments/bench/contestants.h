@@ -1,0 +1,51 @@
+// Who takes part in a benchmark, and which processes that takes. Pure, but for looking
+// whether programs are there.
+#ifndef PSRING_EXPERIMENTS_BENCH_CONTESTANTS_H_
+#define PSRING_EXPERIMENTS_BENCH_CONTESTANTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "experiments/bench/options.h"
+#include "experiments/bench/result.h"
+
+namespace psring {
+
+struct BenchPrograms {
+  std::string rank;  // Of psring's own contestants, and the raw one.
+  // Of the peers; an empty file, or none, where the build did not find the library.
+  std::string gloo;
+  std::string open_mpi;
+  std::string mpirun = "/usr/bin/mpirun";
+};
+
+struct ContestantPlan {
+  struct Process {
+    std::string name;                    // "psring ring tcp, rank 0"
+    std::vector<std::string> arguments;  // The first is the program.
+    std::string log;
+  };
+
+  Contestant contestant;
+  std::string name;     // "psring ring tcp"
+  std::string control;  // Where its ranks find the launcher (channel.h).
+  // A process for each rank, or one that starts them all.
+  std::vector<Process> processes;
+};
+
+// All that the options name, in the order of the rows: psring's, raw where psring's use
+// TCP, the peers. `folder` is the launcher's own; the largest size is `most_bytes`.
+//   kInvalidArgument: an option has a value that is not there; the message says which
+//   are. kFailedPrecondition, exit code kSkipped: a peer was not built; the message names
+//   the
+//     packages that it needs.
+absl::StatusOr<std::vector<ContestantPlan>> PlanContestants(const BenchOptions& options,
+                                                            int64_t most_bytes,
+                                                            const BenchPrograms& programs,
+                                                            const std::string& folder);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_BENCH_CONTESTANTS_H_

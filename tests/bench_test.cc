@@ -1,0 +1,223 @@
+// psring bench as a user runs it, small.
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/end_to_end_test_util.h"
+#include "tests/subprocess.h"
+
+namespace psring {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Optional;
+
+class BenchTest : public EndToEndTest {
+ protected:
+  static std::unique_ptr<Subprocess> Bench(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"experiments/psring", "bench", "all-reduce"});
+    return std::make_unique<Subprocess>(arguments);
+  }
+
+  // Runs every size in two rounds, few times; returns the rows.
+  nlohmann::json Rows(int ranks, std::vector<std::string> more) const {
+    more.insert(more.end(), {"--ranks",
+                             absl::StrCat(ranks),
+                             "-b",
+                             "20",
+                             "-e",
+                             "20480",
+                             "-f",
+                             "32",
+                             "-n",
+                             "3",
+                             "-w",
+                             "1",
+                             "-c",
+                             "2",
+                             "--rounds",
+                             "2",
+                             "--min-seconds",
+                             "0",
+                             "--json",
+                             Path("rows.json")});
+    const auto bench = Bench(more);
+    EXPECT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
+    EXPECT_EQ(bench->err(), "");
+    std::ifstream file(Path("rows.json"));
+    nlohmann::json json = nlohmann::json::parse(file);
+    EXPECT_EQ(json["ranks"], ranks);
+    for (const nlohmann::json& row : json["rows"]) {
+      const nlohmann::json& time = row["time_us"];
+      EXPECT_EQ(row["wrong"], 0) << row;
+      EXPECT_GT(time["min"], 0) << row;
+      EXPECT_GE(time["median"], time["min"]) << row;
+      EXPECT_GE(time["p99"], time["median"]) << row;
+      const double algbw =
+          row["size"].get<double>() / (1e3 * time["median"].get<double>());
+      EXPECT_NEAR(row["algbw"], algbw, 1e-6 * algbw) << row;
+      EXPECT_NEAR(row["busbw"], algbw * 2 * (ranks - 1) / ranks, 1e-6 * algbw) << row;
+    }
+    return json["rows"];
+  }
+
+  // "PEER ALGORITHM TRANSPORT" of the rows of the smallest size, each with sizes 20 and
+  // 640 and 20480 somewhere.
+  static std::vector<std::string> ContestantsOf(const nlohmann::json& rows) {
+    std::vector<std::string> names;
+    std::multiset<int> sizes;
+    for (const nlohmann::json& row : rows) {
+      sizes.insert(row["size"].get<int>());
+      if (row["size"] != 20) continue;
+      names.push_back(absl::StrCat(row["peer"].get<std::string>(), " ",
+                                   row["algorithm"].get<std::string>(), " ",
+                                   row["transport"].get<std::string>()));
+    }
+    for (const int size : {20, 640, 20480}) EXPECT_EQ(sizes.count(size), names.size());
+    EXPECT_EQ(sizes.size(), 3 * names.size());
+    return names;
+  }
+};
+
+TEST_F(BenchTest, EveryTransportAndAlgorithmSumsRight) {
+  for (const int ranks : {2, 4}) {
+    const nlohmann::json rows =
+        Rows(ranks, {"--transport", "tcp,grpc,shared_memory", "--algorithm",
+                     "ring,halving_doubling,tree,gather_broadcast"});
+    EXPECT_THAT(ContestantsOf(rows),
+                ElementsAre("psring ring tcp", "psring halving_doubling tcp",
+                            "psring tree tcp", "psring gather_broadcast tcp",
+                            "psring ring grpc", "psring halving_doubling grpc",
+                            "psring tree grpc", "psring gather_broadcast grpc",
+                            "psring ring shared_memory", "raw ring tcp"));
+    for (const int reference : {0, 4, 8}) {
+      EXPECT_TRUE(rows[reference]["ratio"].is_null());
+    }
+    for (const int other : {1, 5, 9}) EXPECT_GT(rows[other]["ratio"], 0);
+  }
+}
+
+TEST_F(BenchTest, ConnectionsAndSpinningSumRight) {
+  for (const char* transport : {"tcp", "grpc", "shared_memory"}) {
+    Rows(2, {"--transport", transport, "--connections", "3", "--spin"});
+  }
+}
+
+TEST_F(BenchTest, PrintsATableAndWritesCsv) {
+  const auto bench = Bench({"-b", "4K", "-e", "4K", "-n", "2", "--rounds", "1",
+                            "--min-seconds", "0", "--csv", Path("rows.csv")});
+  ASSERT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
+  EXPECT_THAT(bench->out(),
+              AllOf(HasSubstr("psring bench all-reduce -b 4K -e 4K"), HasSubstr("cores"),
+                    HasSubstr("load before"), HasSubstr("load after"), HasSubstr("algbw"),
+                    HasSubstr("#wrong")));
+  std::stringstream csv;
+  csv << std::ifstream(Path("rows.csv")).rdbuf();
+  EXPECT_THAT(csv.str(), AllOf(HasSubstr("size,count,type,algorithm,transport,peer"),
+                               HasSubstr("\n4096,1024,float,ring,tcp,psring,"),
+                               HasSubstr("\n4096,1024,float,ring,tcp,raw,")));
+}
+
+TEST_F(BenchTest, WrongUsageIsOneLineAndStartsNothing) {
+  for (const auto& [arguments, message] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"-b", "4Q"}, "\"4Q\" is not a size"},
+           {{"-e", "1K"}, "-e 1K is less than -b 4K"},
+           {{"--ranks", "1"}, "--ranks 1: 2 to 16"},
+           {{"--transport", "pigeon"}, "--transport pigeon: not one of tcp"},
+           {{"--algorithm", "ring,ring"}, "--algorithm names ring twice"},
+           {{"--against", "nccl"}, "--against nccl: not one of gloo, openmpi"},
+           {{"--connections", "0"}, "--connections 0: 1 to 64"},
+           {{"--transport", "shared_memory", "--against", "gloo"},
+            "Gloo has TCP only, so it needs --transport tcp"}}) {
+    const auto bench = Bench(arguments);
+    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
+    EXPECT_EQ(bench->out(), "");
+    EXPECT_THAT(bench->err(), HasSubstr(message));
+    EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
+                testing::SizeIs(2));
+  }
+}
+
+// Forever, as far as this test is concerned.
+std::vector<std::string> EndlessBench() {
+  return {"-b",   "64K", "-e",    "64K",           "--rounds",
+          "1000", "-n",  "10000", "--min-seconds", "0"};
+}
+
+TEST_F(BenchTest, ARankThatIsKilledEndsTheRunWithItsName) {
+  const auto bench = Bench(EndlessBench());
+  ASSERT_TRUE(bench->WaitForOutput("load before", kPatience));
+  ASSERT_NE(Find(bench->pid(), "bench_rank", 1), 0);
+  kill(Find(bench->pid(), "bench_rank", 1), SIGKILL);
+  EXPECT_THAT(bench->Wait(kPatience), Optional(5));
+  EXPECT_THAT(bench->err(), HasSubstr("rank "));
+  EXPECT_TRUE(ChildrenOf(bench->pid()).empty());
+}
+
+TEST_F(BenchTest, ASignalEndsItAndItsRanks) {
+  const auto bench = Bench(EndlessBench());
+  ASSERT_TRUE(bench->WaitForOutput("load before", kPatience));
+  std::vector<pid_t> ranks;
+  for (const ChildProcess& child : ChildrenOf(bench->pid())) ranks.push_back(child.pid);
+  ASSERT_EQ(ranks.size(), 4);
+  bench->Signal(SIGTERM);
+  EXPECT_THAT(bench->Wait(kPatience), Optional(128 + SIGTERM));
+  EXPECT_THAT(bench->err(), HasSubstr("stopped by Terminated"));
+  for (const pid_t rank : ranks) EXPECT_TRUE(WaitForEnd(rank, kPatience));
+}
+
+class BenchPeersTest : public BenchTest,
+                       public testing::WithParamInterface<std::tuple<const char*, int>> {
+};
+
+TEST_P(BenchPeersTest, SumRightInTheSameTable) {
+  const auto& [peer, ranks] = GetParam();
+  const auto probe = Bench({"--against", peer, "-b", "4", "-e", "4", "--rounds", "1"});
+  const std::optional<int> code = probe->Wait(kPatience);
+  if (code == 77) {
+    EXPECT_THAT(probe->err(), AllOf(HasSubstr(peer), HasSubstr("install lib"),
+                                    HasSubstr("third_party/optional_packages.txt")));
+    GTEST_SKIP() << probe->err();
+  }
+  ASSERT_THAT(code, Optional(0)) << probe->err();
+  const nlohmann::json rows =
+      Rows(ranks, {"--against", peer, "--transport", "tcp,shared_memory"});
+  const std::vector<std::string> names = ContestantsOf(rows);
+  std::vector<std::string> of_peer;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!absl::StartsWith(names[i], peer)) continue;
+    of_peer.push_back(names[i]);
+    EXPECT_GT(rows[i]["ratio"], 0) << rows[i];
+  }
+  if (peer == std::string("gloo")) {
+    EXPECT_THAT(of_peer, ElementsAre("gloo ring tcp", "gloo ring_chunked tcp",
+                                     "gloo halving_doubling tcp", "gloo bcube tcp"));
+  } else {
+    EXPECT_THAT(of_peer,
+                ElementsAre("openmpi default tcp", "openmpi default shared_memory"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Installed, BenchPeersTest,
+                         testing::Combine(testing::Values("gloo", "openmpi"),
+                                          testing::Values(2, 4)));
+
+}  // namespace
+}  // namespace psring
