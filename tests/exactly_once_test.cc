@@ -136,17 +136,11 @@ std::string ParamName(const testing::TestParamInfo<Param>& info) {
   return absl::StrCat(mode.name, fault.name);
 }
 
-// All modes with all faults, but one. A server that compensates delays takes a worker to
-// compute from what its last pull brought, so a pull that comes late misleads it, and it
-// refuses what the worker really computed.
+// All modes with all faults.
 std::vector<Param> Params() {
   std::vector<Param> params;
   for (const Mode& mode : kModes) {
-    const bool compensated = ModeOf(mode.text).stale_updates().delay_compensation() != 0;
-    for (const Fault& fault : kFaults) {
-      if (compensated && fault.fault == ExchangeFault::kOneBeforeComesAgain) continue;
-      params.emplace_back(mode, fault);
-    }
+    for (const Fault& fault : kFaults) params.emplace_back(mode, fault);
   }
   return params;
 }
