@@ -24,7 +24,6 @@
 namespace psring {
 namespace {
 
-using testing::Each;
 
 constexpr int kWorkers = 3;
 constexpr int kServers = 2;
