@@ -24,7 +24,6 @@
 namespace psring {
 namespace {
 
-
 constexpr int kWorkers = 3;
 constexpr int kServers = 2;
 constexpr int64_t kSteps = 5;
