@@ -63,8 +63,8 @@ class LivenessJudge {
   // Members under way that have made no progress for so long.
   std::vector<std::string> StuckFor(absl::Duration duration, absl::Duration now) const;
   // Who is to blame where anyone is stuck for `duration`: those of the stuck who wait for
-  // nobody. Without any, all of the stuck, but not while anyone gets on, who may be the one
-  // they wait for: a wait may last for several steps of others.
+  // nobody. Without any, all of the stuck, but not while anyone gets on, who may be the
+  // one they wait for: a wait may last for several steps of others.
   std::vector<std::string> Culprits(absl::Duration duration, absl::Duration now) const;
 
   const LivenessSettings settings_;

@@ -7,7 +7,7 @@
 namespace psring {
 
 // Raised when an end of the older version would misunderstand the newer one.
-inline constexpr int32_t kWireProtocolVersion = 1;
+inline constexpr int32_t kWireProtocolVersion = 2;
 inline constexpr char kHelloMetadata[] = "psring-hello-bin";
 
 }  // namespace psring

@@ -55,8 +55,9 @@ TEST(RingConfigTest, Refuses) {
   EXPECT_THAT(Check("algorithm: 9"),
               IsError("file:2: arms[0].ring.algorithm: is 9; allowed: RING, "
                       "HALVING_DOUBLING, TREE, GATHER_BROADCAST"));
-  EXPECT_THAT(Check("transport: 7"),
-              IsError("file:2: arms[0].ring.transport: is 7; allowed: TCP, GRPC"));
+  EXPECT_THAT(
+      Check("transport: 7"),
+      IsError("file:2: arms[0].ring.transport: is 7; allowed: TCP, GRPC, SHARED_MEMORY"));
   const std::string allowed = "; allowed: each of 0 to 3 once, 0 first";
   EXPECT_THAT(
       CheckOrder("0, 1, 2"),

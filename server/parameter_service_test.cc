@@ -2,6 +2,7 @@
 #include "server/parameter_service.h"
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -164,6 +165,12 @@ class ParameterServiceTest : public testing::Test {
     return request;
   }
 
+  static ParameterRequest GoodExchange() {
+    ParameterRequest request = GoodPush();
+    request.set_operation(ParameterRequest::EXCHANGE);
+    return request;
+  }
+
   // Returns when so many pulls are parked.
   void AwaitParked(int64_t count) {
     while (shard_->parked_pulls() != count) std::this_thread::yield();
@@ -221,6 +228,59 @@ TEST_F(ParameterServiceTest, ARoundOverTheWire) {
   EXPECT_THAT(FloatsOf(next.payload()), ElementsAre(0, 1, 2));
   ASSERT_OK_AND_ASSIGN(const ParameterAnswer pushed, workers_[0]->Receive());
   EXPECT_EQ(pushed.id(), 3u);
+}
+
+TEST_F(ParameterServiceTest, AnExchangePushesAndHasThePullsAnswerOnly) {
+  Start();
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  workers_[0]->Send(GoodExchange());
+  AwaitParked(1);
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer last, workers_[1]->Ask(GoodExchange()));
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer first, workers_[0]->Receive());
+  EXPECT_EQ(first.id(), 2u);
+  EXPECT_GT(first.parked_ns(), 0);
+  EXPECT_EQ(first.released_by(), 1);
+  for (const ParameterAnswer& answer : {first, last}) {
+    EXPECT_EQ(answer.version(), 1);
+    EXPECT_EQ(answer.step(), 1);
+    EXPECT_THAT(FloatsOf(answer.payload()), ElementsAre(0, 1, 2));
+  }
+  EXPECT_EQ(shard_->traffic().payload_in, 24);
+  EXPECT_EQ(shard_->traffic().payload_out, 24);
+  // There is nothing before the answer to the next request.
+  ASSERT_OK(workers_[0]->Ask(GoodPull(1)));
+}
+
+TEST_F(ParameterServiceTest, AnExchangeThatIsRefusedPullsNothing) {
+  Start();
+  EXPECT_THAT(workers_[0]->Ask(GoodExchange()),
+              StatusIs(kFailedPrecondition, HasSubstr("slot 5 is not initialized")));
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  ParameterRequest exchange = GoodExchange();
+  exchange.clear_payload();
+  EXPECT_THAT(workers_[0]->Ask(exchange),
+              StatusIs(kInvalidArgument, HasSubstr("the push of rank 0 carries 0")));
+  exchange = GoodExchange();
+  exchange.set_step(std::numeric_limits<int64_t>::max());
+  EXPECT_THAT(workers_[0]->Ask(exchange),
+              StatusIs(kFailedPrecondition, HasSubstr("which has not begun")));
+  EXPECT_EQ(shard_->parked_pulls(), 0);
+  ExpectARoundWorks();
+}
+
+TEST_F(ParameterServiceTest, AStalledExchangeIsAnsweredWithTheNamesAndCanBeRepeated) {
+  Start(/*count=*/3, /*stall_timeout=*/absl::Milliseconds(1));
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_THAT(workers_[0]->Ask(GoodExchange()),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         AllOf(HasSubstr("slot 5, pulled by rank 0 for step 1"),
+                               HasSubstr("waits for the push of worker 1"))));
+  }
+  // It has counted, once, although nothing was pulled.
+  ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, workers_[1]->Ask(GoodExchange()));
+  EXPECT_EQ(answer.version(), 1);
+  EXPECT_THAT(FloatsOf(answer.payload()), ElementsAre(0, 1, 2));
 }
 
 TEST_F(ParameterServiceTest, ASlotMayExceedTheTransportsDefaultLimit) {
@@ -303,7 +363,7 @@ TEST_F(ParameterServiceTest, RefusesWorkersThatDoNotBelongHere) {
   hello.set_protocol_version(0);
   EXPECT_THAT(end_of(hello),
               StatusIs(kFailedPrecondition,
-                       "this server speaks version 1 of the protocol, the worker version "
+                       "this server speaks version 2 of the protocol, the worker version "
                        "0"));
   hello = HelloOf(0);
   hello.set_job("other");

@@ -23,7 +23,6 @@
 namespace psring {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 

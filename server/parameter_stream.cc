@@ -141,15 +141,17 @@ absl::Status ParameterStream::Handle() {
                                    ", which is for worker 0 to do")));
       break;
     case ParameterRequest::PUSH:
-      AnswerDone(request.id(), shard_.Push({.rank = rank(),
-                                            .step = request.step(),
-                                            .slot = request.slot(),
-                                            .version = request.version()},
-                                           {.gradient = std::move(payload.floats),
-                                            .owner = std::move(payload.owner)}));
+      AnswerDone(request.id(), Push(request, std::move(payload)));
       break;
     case ParameterRequest::PULL:
-      Pull(request);
+      Pull(request, request.step());
+      break;
+    case ParameterRequest::EXCHANGE:
+      if (const absl::Status pushed = Push(request, std::move(payload)); pushed.ok()) {
+        Pull(request, request.step() + 1);
+      } else {
+        AnswerDone(request.id(), pushed);
+      }
       break;
     case ParameterRequest::LEAVE:
       AnswerDone(request.id(), shard_.Leave(rank()));
@@ -166,7 +168,17 @@ absl::Status ParameterStream::Handle() {
   return absl::OkStatus();
 }
 
-void ParameterStream::Pull(const ParameterRequest& request) {
+absl::Status ParameterStream::Push(const ParameterRequest& request,
+                                   ReceivedFloats payload) {
+  return shard_.Push(
+      {.rank = rank(),
+       .step = request.step(),
+       .slot = request.slot(),
+       .version = request.version()},
+      {.gradient = std::move(payload.floats), .owner = std::move(payload.owner)});
+}
+
+void ParameterStream::Pull(const ParameterRequest& request, int64_t step) {
   int64_t key = 0;
   {
     MutexLock lock(&mutex_);
@@ -174,7 +186,7 @@ void ParameterStream::Pull(const ParameterRequest& request) {
     pulls_[key] = {.ticket = {}, .deadline = SteadyDeadline(options_.stall_timeout)};
   }
   const PullTicket ticket =
-      shard_.Pull({.rank = rank(), .step = request.step(), .slot = request.slot()},
+      shard_.Pull({.rank = rank(), .step = step, .slot = request.slot()},
                   [self = shared_from_this(), key,
                    id = request.id()](const absl::StatusOr<PullAnswer>& answer) {
                     {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/grpc_message.h"
 #include "common/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.grpc.pb.h"
@@ -80,7 +81,9 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   void OnDone();
   // An error ends the stream; refused requests are answers.
   absl::Status Handle();
-  void Pull(const ParameterRequest& request);
+  absl::Status Push(const ParameterRequest& request, ReceivedFloats payload);
+  // Asks the shard for the parameters for `step`; their answer is the request's.
+  void Pull(const ParameterRequest& request, int64_t step);
   void AnswerDone(uint64_t id, const absl::Status& status);
   void AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& pulled);
   void AnswerSnapshot(uint64_t id, const absl::StatusOr<SlotSnapshot>& snapshot);

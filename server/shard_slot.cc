@@ -397,6 +397,8 @@ PullAnswer ShardSlot::AnswerLocked(const PullInfo& pull, int64_t version) {
   }
   answer.step = promise_.rounds ? version : pull.step;
   answer.finished = budget_ && !budget_->Allow(pull.rank);
+  // A pull that comes again late is not what the next push is computed from.
+  if (pull.step < clocks_.clock(pull.rank)) return answer;
   if (stale_updates_.delay_compensation() != 0) pulled_[pull.rank] = answer.parameters;
   clock_lag_[pull.rank] = clocks_.Lag(pull.rank);
   return answer;

@@ -14,7 +14,6 @@ namespace psring {
 namespace {
 
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 

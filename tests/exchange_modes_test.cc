@@ -24,8 +24,6 @@
 namespace psring {
 namespace {
 
-using testing::Each;
-
 constexpr int kWorkers = 3;
 constexpr int kServers = 2;
 constexpr int64_t kSteps = 5;

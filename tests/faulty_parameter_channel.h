@@ -1,5 +1,5 @@
-// A parameter channel to which happens what happens to messages: they come twice, late or
-// in another order, and processes are replaced.
+// A parameter channel to which happens what happens to messages: they come twice or late,
+// answers are lost, and processes are replaced.
 #ifndef PSRING_TESTS_FAULTY_PARAMETER_CHANNEL_H_
 #define PSRING_TESTS_FAULTY_PARAMETER_CHANNEL_H_
 
@@ -14,64 +14,69 @@
 
 namespace psring {
 
-// What happens to a push. Each leaves the worker with the answers that it would have got
-// without.
-enum class PushFault {
+// What happens to an exchange. Where a worker gets two answers to it, it goes on with the
+// newer parameters: those are what the server takes it to have.
+enum class ExchangeFault {
   kNone,
   kSentTwice,
-  // The server has taken it, but nobody hears of that, so it is sent again.
+  // The server has answered it, but nobody hears of that, so it is sent again.
   kAnswerLost,
-  // The pull behind it comes before it.
-  kOvertakenByItsPull,
-  // The slot's push before it comes once more behind it.
+  // The slot's exchange before it comes once more behind it.
   kOneBeforeComesAgain,
-  // The worker is another process from here on, which first sends the push before again.
+  // The worker is another process from here on, which first sends the exchange before
+  // again and goes on from its answer.
   kFromAReplacement,
 };
 
-// Passes everything on, with the fault at push `at` >= 1 of each slot, counted from 0.
+// Passes everything on, with the fault at exchange `at` >= 1 of each slot, counted from
+// 0.
 //
-// As ParameterChannel, but one thread makes the requests, a push is followed by the
-// slot's pull, and neither comes while one of the slot before is under way.
+// As ParameterChannel, but one thread makes the requests, and a slot's exchange comes
+// when the one before is done.
 class FaultyParameterChannel final : public ParameterChannel {
  public:
   // Makes the replacement's channel.
   using Replace = std::function<std::unique_ptr<ParameterChannel>()>;
 
-  FaultyParameterChannel(std::unique_ptr<ParameterChannel> channel, PushFault fault,
+  FaultyParameterChannel(std::unique_ptr<ParameterChannel> channel, ExchangeFault fault,
                          int64_t at, Replace replace);
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override;
-  void Push(const Slot& slot, int64_t step, int64_t version,
-            std::span<const float> gradient, Done done) override;
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override;
+  void Exchange(const Slot& slot, int64_t step, int64_t version,
+                std::span<const float> gradient, std::span<float> parameters,
+                PullDone done) override;
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                 SnapshotDone done) override;
   void Leave(Done done) override;
   void Abort(const absl::Status& reason) override;
 
  private:
-  // A push that can be sent again.
-  struct Sent {
+  // What can be sent again.
+  struct Contribution {
     Slot slot;
     int64_t step = 0;
     int64_t version = 0;
     std::vector<float> gradient;
   };
-  ParameterChannel& channel();
-  // The slot's push before this one, once more, from memory of its own.
-  void SendAgain(const Slot& slot, Done done);
+  using ContributionPtr = std::shared_ptr<const Contribution>;
+  // Of what was sent again: what came with the parameters, and they.
+  using AgainDone = std::function<void(const absl::StatusOr<Pulled>& pulled,
+                                       std::span<const float> parameters)>;
 
-  const PushFault fault_;
+  ParameterChannel& channel();
+  void SendAgain(const ContributionPtr& contribution, AgainDone done);
+  void ReplaceProcess();
+
+  const ExchangeFault fault_;
   const int64_t at_;
   const Replace replace_;
 
   // The requesting thread's, by slot.
-  std::map<int, int64_t> pushes_;
-  std::map<int, std::shared_ptr<const Sent>> last_;
-  std::map<int, std::function<void()>> overtaken_;  // Pushes that wait for their pull.
+  std::map<int, int64_t> exchanges_;
+  std::map<int, ContributionPtr> last_;
 
   Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.

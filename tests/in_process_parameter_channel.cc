@@ -30,24 +30,41 @@ void InProcessParameterChannel::Initialize(const Slot& slot,
   done(status);
 }
 
-void InProcessParameterChannel::Push(const Slot& slot, int64_t step, int64_t version,
-                                     std::span<const float> gradient, Done done) {
-  absl::Status status = aborted();
-  if (status.ok()) {
-    // The shard keeps the contribution for longer than the caller keeps the gradient.
-    const auto copy =
-        std::make_shared<const std::vector<float>>(gradient.begin(), gradient.end());
-    status =
-        Named(shard_->Push(
-                  {.rank = rank_, .step = step, .slot = slot.index, .version = version},
-                  {.gradient = *copy, .owner = copy}),
-              absl::StrCat("the push of slot ", slot.index, ", step ", step));
-  }
-  done(status);
-}
-
 void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
                                      std::span<float> parameters, PullDone done) {
+  Pull({.rank = rank_, .step = step, .slot = slot.index}, parameters,
+       absl::StrCat("the pull of slot ", slot.index, " for step ", step),
+       std::move(done));
+}
+
+void InProcessParameterChannel::Exchange(const Slot& slot, int64_t step, int64_t version,
+                                         std::span<const float> gradient,
+                                         std::span<float> parameters, PullDone done) {
+  const std::string what =
+      absl::StrCat("the exchange of slot ", slot.index, ", step ", step);
+  const absl::Status pushed =
+      Push({.rank = rank_, .step = step, .slot = slot.index, .version = version},
+           gradient, what);
+  if (!pushed.ok()) {
+    done(pushed);
+    return;
+  }
+  Pull({.rank = rank_, .step = step + 1, .slot = slot.index}, parameters, what,
+       std::move(done));
+}
+
+absl::Status InProcessParameterChannel::Push(const PushInfo& push,
+                                             std::span<const float> gradient,
+                                             const std::string& what) {
+  if (const absl::Status ours = aborted(); !ours.ok()) return ours;
+  // The shard keeps the contribution for longer than the caller keeps the gradient.
+  const auto copy =
+      std::make_shared<const std::vector<float>>(gradient.begin(), gradient.end());
+  return Named(shard_->Push(push, {.gradient = *copy, .owner = copy}), what);
+}
+
+void InProcessParameterChannel::Pull(const PullInfo& pull, std::span<float> parameters,
+                                     const std::string& what, PullDone done) {
   int64_t key = 0;
   absl::Status status;
   {
@@ -62,36 +79,33 @@ void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
     done(status);
     return;
   }
-  const std::string what =
-      absl::StrCat("the pull of slot ", slot.index, " for step ", step);
   const PullTicket ticket =
-      shard_->Pull({.rank = rank_, .step = step, .slot = slot.index},
-                   [this, key, what, parameters,
-                    done = std::move(done)](const absl::StatusOr<PullAnswer>& answer) {
-                     if (answer.ok()) {
-                       const std::span<const float> values = answer->parameters.values;
-                       CHECK_EQ(values.size(), parameters.size());
-                       std::copy(values.begin(), values.end(), parameters.begin());
-                       done(Pulled{.version = answer->parameters.version,
-                                   .step = answer->step,
-                                   .finished = answer->finished,
-                                   .parked = answer->parked,
-                                   .released_by = answer->released_by});
-                     } else {
-                       const absl::Status ours = aborted();
-                       done(ours.ok() ? Named(answer.status(), what) : ours);
-                     }
-                     MutexLock lock(&mutex_);
-                     pulls_.erase(key);
-                     if (pulls_.empty()) idle_.NotifyAll();
-                   });
+      shard_->Pull(pull, [this, key, what, parameters, done = std::move(done)](
+                             const absl::StatusOr<PullAnswer>& answer) {
+        if (answer.ok()) {
+          const std::span<const float> values = answer->parameters.values;
+          CHECK_EQ(values.size(), parameters.size());
+          std::copy(values.begin(), values.end(), parameters.begin());
+          done(Pulled{.version = answer->parameters.version,
+                      .step = answer->step,
+                      .finished = answer->finished,
+                      .parked = answer->parked,
+                      .released_by = answer->released_by});
+        } else {
+          const absl::Status ours = aborted();
+          done(ours.ok() ? Named(answer.status(), what) : ours);
+        }
+        MutexLock lock(&mutex_);
+        pulls_.erase(key);
+        if (pulls_.empty()) idle_.NotifyAll();
+      });
   if (!ticket.parked()) return;
   bool missed_abort = false;
   {
     MutexLock lock(&mutex_);
-    const auto pull = pulls_.find(key);
-    if (pull == pulls_.end()) return;  // Answered meanwhile.
-    pull->second = ticket;
+    const auto parked = pulls_.find(key);
+    if (parked == pulls_.end()) return;  // Answered meanwhile.
+    parked->second = ticket;
     missed_abort = !aborted_.ok();
   }
   if (missed_abort) shard_->CancelPull(ticket);

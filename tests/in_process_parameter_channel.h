@@ -23,16 +23,22 @@ class InProcessParameterChannel final : public ParameterChannel {
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override;
-  void Push(const Slot& slot, int64_t step, int64_t version,
-            std::span<const float> gradient, Done done) override;
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override;
+  void Exchange(const Slot& slot, int64_t step, int64_t version,
+                std::span<const float> gradient, std::span<float> parameters,
+                PullDone done) override;
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                 SnapshotDone done) override;
   void Leave(Done done) override;
   void Abort(const absl::Status& reason) override;
 
  private:
+  // As part of the request that `what` says.
+  absl::Status Push(const PushInfo& push, std::span<const float> gradient,
+                    const std::string& what);
+  void Pull(const PullInfo& pull, std::span<float> parameters, const std::string& what,
+            PullDone done);
   absl::Status aborted();
   absl::Status Named(const absl::Status& status, const std::string& what) const;
 

@@ -69,12 +69,6 @@ class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
     channels_[0]->Initialize(slot(), parameters, outcome.callback());
     return outcome.Get();
   }
-  absl::Status Push(int rank, int64_t step, const std::vector<float>& gradient) {
-    Outcome<absl::Status> outcome;
-    // Synchronous servers: what a step computes with is the version of its number.
-    channels_[rank]->Push(slot(), step, /*version=*/step, gradient, outcome.callback());
-    return outcome.Get();
-  }
   absl::Status Leave(int rank) {
     Outcome<absl::Status> outcome;
     channels_[rank]->Leave(outcome.callback());
@@ -90,6 +84,22 @@ class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
     Outcome<absl::StatusOr<Pulled>> outcome;
     channels_[rank]->Pull(slot(), step, *parameters, outcome.callback());
     return outcome.Get();
+  }
+  // An exchange on its way, with the memory that it uses.
+  struct Exchange {
+    std::vector<float> gradient;
+    std::vector<float> parameters;
+    Outcome<absl::StatusOr<Pulled>> outcome;
+  };
+  std::unique_ptr<Exchange> StartExchange(int rank, int64_t step,
+                                          std::vector<float> gradient) {
+    auto exchange = std::make_unique<Exchange>();
+    exchange->gradient = std::move(gradient);
+    exchange->parameters.resize(exchange->gradient.size());
+    // Synchronous servers: what a step computes with is the version of its number.
+    channels_[rank]->Exchange(slot(), step, /*version=*/step, exchange->gradient,
+                              exchange->parameters, exchange->outcome.callback());
+    return exchange;
   }
   void AwaitParked(int64_t count) {
     while (cluster_->parked_pulls() != count) std::this_thread::yield();
@@ -113,51 +123,67 @@ TEST_P(ParameterChannelTest, APullBringsWhatWasInitialized) {
   }
 }
 
-TEST_P(ParameterChannelTest, APullWaitsForTheRoundOfItsPush) {
+TEST_P(ParameterChannelTest, AnExchangeWaitsForItsRound) {
   ASSERT_OK(Initialize({0, 0, 0}));
-  std::vector<float> parameters(3);
-  Outcome<absl::StatusOr<Pulled>> outcome;
-  channels_[0]->Pull(slot(), 1, parameters, outcome.callback());
-  ASSERT_OK(Push(0, 0, {1, 2, 3}));
+  const auto first = StartExchange(0, 0, {1, 2, 3});
   AwaitParked(1);
-  ASSERT_OK(Push(1, 0, {3, 2, 1}));
-  ASSERT_OK_AND_ASSIGN(const Pulled pulled, outcome.Get());
-  EXPECT_EQ(pulled.version, 1);
-  EXPECT_EQ(pulled.step, 1);
-  EXPECT_GT(pulled.parked, absl::ZeroDuration());
-  EXPECT_EQ(pulled.released_by, 1);
-  EXPECT_THAT(parameters, Each(-2));
+  const auto last = StartExchange(1, 0, {3, 2, 1});
+  ASSERT_OK_AND_ASSIGN(const Pulled waited, first->outcome.Get());
+  EXPECT_EQ(waited.version, 1);
+  EXPECT_EQ(waited.step, 1);
+  EXPECT_GT(waited.parked, absl::ZeroDuration());
+  EXPECT_EQ(waited.released_by, 1);
+  EXPECT_THAT(first->parameters, Each(-2));
+  ASSERT_OK_AND_ASSIGN(const Pulled at_once, last->outcome.Get());
+  EXPECT_EQ(at_once.version, 1);
+  EXPECT_EQ(at_once.parked, absl::ZeroDuration());
+  EXPECT_THAT(last->parameters, Each(-2));
+}
+
+TEST_P(ParameterChannelTest, ARepeatedExchangeAddsNothingAndFetchesAgain) {
+  ASSERT_OK(Initialize({0, 0, 0}));
+  const auto first = StartExchange(0, 0, {1, 2, 3});
+  AwaitParked(1);
+  const auto repeated = StartExchange(0, 0, {9, 9, 9});
+  AwaitParked(2);
+  const auto last = StartExchange(1, 0, {3, 2, 1});
+  const auto late = StartExchange(0, 0, {9, 9, 9});
+  for (const auto& exchange : {&first, &repeated, &last, &late}) {
+    ASSERT_OK_AND_ASSIGN(const Pulled pulled, (*exchange)->outcome.Get());
+    EXPECT_EQ(pulled.version, 1);
+    EXPECT_THAT((*exchange)->parameters, Each(-2));
+  }
 }
 
 TEST_P(ParameterChannelTest, WhoeverLeavesIsNotWaitedFor) {
   ASSERT_OK(Initialize({0, 0, 0}));
-  ASSERT_OK(Push(0, 0, {1, 1, 1}));
-  std::vector<float> parameters(3);
-  Outcome<absl::StatusOr<Pulled>> outcome;
-  channels_[0]->Pull(slot(), 1, parameters, outcome.callback());
+  const auto exchange = StartExchange(0, 0, {1, 1, 1});
   AwaitParked(1);
   ASSERT_OK(Leave(1));
-  ASSERT_OK_AND_ASSIGN(const Pulled pulled, outcome.Get());
+  ASSERT_OK_AND_ASSIGN(const Pulled pulled, exchange->outcome.Get());
   EXPECT_EQ(pulled.version, 1);
   EXPECT_EQ(pulled.released_by, 1);
-  EXPECT_THAT(parameters, Each(-1));
+  EXPECT_THAT(exchange->parameters, Each(-1));
   EXPECT_OK(Leave(1)) << "repeated";
-  EXPECT_THAT(Push(1, 1, {1, 1, 1}),
+  EXPECT_THAT(StartExchange(1, 1, {1, 1, 1})->outcome.Get(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has left")));
 }
 
-TEST_P(ParameterChannelTest, TheLastPullSaysThatTheRunIsOverAndSnapshotsAreThere) {
+TEST_P(ParameterChannelTest, TheLastAnswerSaysThatTheRunIsOverAndSnapshotsAreThere) {
   ASSERT_OK(Initialize({0, 0, 0}));
   std::vector<float> parameters(3), kept(3);
   ASSERT_OK_AND_ASSIGN(const SnapshotInfo early, Snapshot(1, kSteps, &kept));
   EXPECT_EQ(early.version, 0) << "as it is, where the run is not so far";
+  for (int rank = 0; rank < kWorkers; ++rank) ASSERT_OK(Pull(rank, 0, &parameters));
   for (int64_t step = 0; step < kSteps; ++step) {
-    for (int rank = 0; rank < kWorkers; ++rank) ASSERT_OK(Pull(rank, step, &parameters));
-    for (int rank = 0; rank < kWorkers; ++rank) ASSERT_OK(Push(rank, step, {1, 2, 3}));
-  }
-  for (int rank = 0; rank < kWorkers; ++rank) {
-    ASSERT_OK_AND_ASSIGN(const Pulled pulled, Pull(rank, kSteps, &parameters));
-    EXPECT_TRUE(pulled.finished);
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      exchanges.push_back(StartExchange(rank, step, {1, 2, 3}));
+    }
+    for (const auto& exchange : exchanges) {
+      ASSERT_OK_AND_ASSIGN(const Pulled pulled, exchange->outcome.Get());
+      EXPECT_EQ(pulled.finished, step + 1 == kSteps);
+    }
   }
   for (int64_t step = 2; step <= kSteps; step += 2) {
     ASSERT_OK_AND_ASSIGN(const SnapshotInfo snapshot, Snapshot(0, step, &kept));
@@ -173,9 +199,9 @@ TEST_P(ParameterChannelTest, TheLastPullSaysThatTheRunIsOverAndSnapshotsAreThere
 
 TEST_P(ParameterChannelTest, AnErrorNamesServerAndSlotAndKeepsItsCode) {
   EXPECT_THAT(
-      Push(1, 0, {1, 2, 3}),
+      StartExchange(1, 0, {1, 2, 3})->outcome.Get(),
       StatusIs(absl::StatusCode::kFailedPrecondition,
-               AllOf(HasSubstr("server 0 ("), HasSubstr("the push of slot 0, step 0"),
+               AllOf(HasSubstr("server 0 ("), HasSubstr("the exchange of slot 0, step 0"),
                      HasSubstr("is not initialized"))));
   EXPECT_THAT(Initialize({1, 2}),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -188,34 +214,36 @@ TEST_P(ParameterChannelTest, AnErrorNamesServerAndSlotAndKeepsItsCode) {
                              HasSubstr("steps start at 0"))));
 }
 
-TEST_P(ParameterChannelTest, TheShardsAbortReachesAParkedPullWithItsExitCode) {
+TEST_P(ParameterChannelTest, TheShardsAbortReachesWhatIsParkedWithItsExitCode) {
+  ASSERT_OK(Initialize({0, 0, 0}));
   std::vector<float> parameters(3);
   Outcome<absl::StatusOr<Pulled>> outcome;
-  channels_[1]->Pull(slot(), 0, parameters, outcome.callback());
-  AwaitParked(1);
+  channels_[1]->Pull(slot(), 2, parameters, outcome.callback());
+  const auto exchange = StartExchange(0, 0, {1, 1, 1});
+  AwaitParked(2);
   cluster_->shard(0).Abort(CheckFailedError("replicas differ"));
-  const absl::Status status = outcome.Get().status();
-  EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("replicas differ")));
-  EXPECT_EQ(ExitCodeOf(status), ExitCode::kCheckFailed);
+  for (const absl::Status& status :
+       {outcome.Get().status(), exchange->outcome.Get().status()}) {
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("replicas differ")));
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kCheckFailed);
+  }
 }
 
 TEST_P(ParameterChannelTest, AfterAbortEveryRequestIsDoneWithTheFirstReason) {
   ASSERT_OK(Initialize({0, 0, 0}));
-  std::vector<float> parked_parameters(3);
-  Outcome<absl::StatusOr<Pulled>> parked;
-  channels_[0]->Pull(slot(), 1, parked_parameters, parked.callback());
+  const auto parked = StartExchange(0, 0, {1, 1, 1});
   AwaitParked(1);
   channels_[0]->Abort(PeerLostError("worker 1 has died"));
   channels_[0]->Abort(absl::AbortedError("second"));
 
   const auto is_reason = StatusIs(absl::StatusCode::kUnavailable, "worker 1 has died");
-  const absl::Status status = parked.Get().status();
+  const absl::Status status = parked->outcome.Get().status();
   EXPECT_THAT(status, is_reason);
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
   std::vector<float> parameters(3);
   EXPECT_THAT(Pull(0, 0, &parameters), is_reason);
-  EXPECT_THAT(Push(0, 0, {1, 1, 1}), is_reason);
+  EXPECT_THAT(StartExchange(0, 0, {1, 1, 1})->outcome.Get(), is_reason);
   EXPECT_THAT(Leave(0), is_reason);
   EXPECT_THAT(Snapshot(0, kSteps, &parameters), is_reason);
   EXPECT_THAT(Initialize({1, 1, 1}), is_reason);

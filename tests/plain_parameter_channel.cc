@@ -46,24 +46,18 @@ class PlainParameterChannel final : public ParameterChannel {
     request.set_payload(parameters.data(), parameters.size_bytes());
     Send(std::move(request), {}, WithoutAnswer(std::move(done)));
   }
-  void Push(const Slot& slot, int64_t step, int64_t version,
-            std::span<const float> gradient, Done done) override {
-    ParameterRequest request = RequestOf(ParameterRequest::PUSH, slot, step);
-    request.set_version(version);
-    request.set_payload(gradient.data(), gradient.size_bytes());
-    Send(std::move(request), {}, WithoutAnswer(std::move(done)));
-  }
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
     Send(RequestOf(ParameterRequest::PULL, slot, step), parameters,
-         [done = std::move(done)](const AnswerOr& answer) {
-           if (!answer.ok()) return done(answer.status());
-           done(Pulled{.version = answer->version(),
-                       .step = answer->step(),
-                       .finished = answer->finished(),
-                       .parked = absl::Nanoseconds(answer->parked_ns()),
-                       .released_by = answer->released_by()});
-         });
+         WithParameters(std::move(done)));
+  }
+  void Exchange(const Slot& slot, int64_t step, int64_t version,
+                std::span<const float> gradient, std::span<float> parameters,
+                PullDone done) override {
+    ParameterRequest request = RequestOf(ParameterRequest::EXCHANGE, slot, step);
+    request.set_version(version);
+    request.set_payload(gradient.data(), gradient.size_bytes());
+    Send(std::move(request), parameters, WithParameters(std::move(done)));
   }
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                 SnapshotDone done) override {
@@ -97,6 +91,16 @@ class PlainParameterChannel final : public ParameterChannel {
 
   static AnswerDone WithoutAnswer(Done done) {
     return [done = std::move(done)](const AnswerOr& answer) { done(answer.status()); };
+  }
+  static AnswerDone WithParameters(PullDone done) {
+    return [done = std::move(done)](const AnswerOr& answer) {
+      if (!answer.ok()) return done(answer.status());
+      done(Pulled{.version = answer->version(),
+                  .step = answer->step(),
+                  .finished = answer->finished(),
+                  .parked = absl::Nanoseconds(answer->parked_ns()),
+                  .released_by = answer->released_by()});
+    };
   }
   static ParameterRequest RequestOf(ParameterRequest::Operation operation,
                                     const Slot& slot, int64_t step) {

@@ -68,28 +68,36 @@ class Service final : public ParameterService::Service {
     const auto floats =
         std::make_shared<std::vector<float>>(request.payload().size() / sizeof(float));
     std::memcpy(floats->data(), request.payload().data(), floats->size() * sizeof(float));
+    const auto push = [&] {
+      return shard_->Push({.rank = rank,
+                           .step = request.step(),
+                           .slot = request.slot(),
+                           .version = request.version()},
+                          {.gradient = *floats, .owner = floats});
+    };
+    const auto pull = [&](int64_t step) {
+      shard_->Pull(
+          {.rank = rank, .step = step, .slot = request.slot()},
+          [answers, reply, id = request.id()](const absl::StatusOr<PullAnswer>& pulled) {
+            if (!pulled.ok()) return reply(pulled.status());
+            ParameterAnswer answer = AnswerOf(id, pulled->parameters);
+            answer.set_step(pulled->step);
+            answer.set_finished(pulled->finished);
+            answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
+            answer.set_released_by(pulled->released_by);
+            answers->Write(answer);
+          });
+    };
     switch (request.operation()) {
       case ParameterRequest::INITIALIZE:
         return reply(shard_->Initialize(request.slot(), *floats));
       case ParameterRequest::PUSH:
-        return reply(shard_->Push({.rank = rank,
-                                   .step = request.step(),
-                                   .slot = request.slot(),
-                                   .version = request.version()},
-                                  {.gradient = *floats, .owner = floats}));
+        return reply(push());
       case ParameterRequest::PULL:
-        shard_->Pull({.rank = rank, .step = request.step(), .slot = request.slot()},
-                     [answers, reply,
-                      id = request.id()](const absl::StatusOr<PullAnswer>& pulled) {
-                       if (!pulled.ok()) return reply(pulled.status());
-                       ParameterAnswer answer = AnswerOf(id, pulled->parameters);
-                       answer.set_step(pulled->step);
-                       answer.set_finished(pulled->finished);
-                       answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
-                       answer.set_released_by(pulled->released_by);
-                       answers->Write(answer);
-                     });
-        return;
+        return pull(request.step());
+      case ParameterRequest::EXCHANGE:
+        if (const absl::Status pushed = push(); !pushed.ok()) return reply(pushed);
+        return pull(request.step() + 1);
       case ParameterRequest::LEAVE:
         return reply(shard_->Leave(rank));
       case ParameterRequest::SNAPSHOT: {

@@ -39,6 +39,16 @@ Pulled PulledOf(const ParameterAnswer& answer) {
           .released_by = answer.released_by()};
 }
 
+auto WithParameters(ParameterChannel::PullDone done) {
+  return [done = std::move(done)](const AnswerOr& outcome) {
+    if (outcome.ok()) {
+      done(PulledOf(*outcome));
+    } else {
+      done(outcome.status());
+    }
+  };
+}
+
 SnapshotInfo SnapshotOf(const ParameterAnswer& answer) {
   return {.version = answer.version(), .time = absl::Nanoseconds(answer.time_ns())};
 }
@@ -54,31 +64,25 @@ std::shared_ptr<ChannelRequest> ChannelRequest::Initialize(
   return request;
 }
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Push(const Slot& slot, int64_t step,
-                                                     int64_t version,
-                                                     std::span<const float> gradient,
-                                                     ParameterChannel::Done done) {
-  auto request = Make(ParameterRequest::PUSH, slot, step,
-                      absl::StrCat("the push of slot ", slot.index, ", step ", step));
-  request->header.set_version(version);
-  request->payload = gradient;
-  request->done = WithoutAnswer(std::move(done));
-  return request;
-}
-
 std::shared_ptr<ChannelRequest> ChannelRequest::Pull(const Slot& slot, int64_t step,
                                                      std::span<float> parameters,
                                                      ParameterChannel::PullDone done) {
   auto request = Make(ParameterRequest::PULL, slot, step,
                       absl::StrCat("the pull of slot ", slot.index, " for step ", step));
   request->parameters = parameters;
-  request->done = [done = std::move(done)](const AnswerOr& outcome) {
-    if (outcome.ok()) {
-      done(PulledOf(*outcome));
-    } else {
-      done(outcome.status());
-    }
-  };
+  request->done = WithParameters(std::move(done));
+  return request;
+}
+
+std::shared_ptr<ChannelRequest> ChannelRequest::Exchange(
+    const Slot& slot, int64_t step, int64_t version, std::span<const float> gradient,
+    std::span<float> parameters, ParameterChannel::PullDone done) {
+  auto request = Make(ParameterRequest::EXCHANGE, slot, step,
+                      absl::StrCat("the exchange of slot ", slot.index, ", step ", step));
+  request->header.set_version(version);
+  request->payload = gradient;
+  request->parameters = parameters;
+  request->done = WithParameters(std::move(done));
   return request;
 }
 

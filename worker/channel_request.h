@@ -24,13 +24,14 @@ struct ChannelRequest {
   static std::shared_ptr<ChannelRequest> Initialize(const Slot& slot,
                                                     std::span<const float> parameters,
                                                     ParameterChannel::Done done);
-  static std::shared_ptr<ChannelRequest> Push(const Slot& slot, int64_t step,
-                                              int64_t version,
-                                              std::span<const float> gradient,
-                                              ParameterChannel::Done done);
   static std::shared_ptr<ChannelRequest> Pull(const Slot& slot, int64_t step,
                                               std::span<float> parameters,
                                               ParameterChannel::PullDone done);
+  static std::shared_ptr<ChannelRequest> Exchange(const Slot& slot, int64_t step,
+                                                  int64_t version,
+                                                  std::span<const float> gradient,
+                                                  std::span<float> parameters,
+                                                  ParameterChannel::PullDone done);
   static std::shared_ptr<ChannelRequest> Snapshot(const Slot& slot, int64_t step,
                                                   std::span<float> parameters,
                                                   ParameterChannel::SnapshotDone done);
@@ -44,7 +45,7 @@ struct ChannelRequest {
   // Tells the caller the outcome, which has been set; once.
   void Finish() const { done(outcome); }
 
-  std::string what;  // "the push of ...", for errors.
+  std::string what;  // "the pull of ...", for errors.
   ParameterRequest header;
   std::span<const float> payload;  // To be sent.
   std::span<float> parameters;     // Where the answer's floats go.

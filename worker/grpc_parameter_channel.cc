@@ -65,14 +65,16 @@ class GrpcParameterChannel final : public ParameterChannel {
     Start(ChannelRequest::Initialize(slot, parameters, std::move(done)));
   }
 
-  void Push(const Slot& slot, int64_t step, int64_t version,
-            std::span<const float> gradient, Done done) override {
-    Start(ChannelRequest::Push(slot, step, version, gradient, std::move(done)));
-  }
-
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override {
     Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
+  }
+
+  void Exchange(const Slot& slot, int64_t step, int64_t version,
+                std::span<const float> gradient, std::span<float> parameters,
+                PullDone done) override {
+    Start(ChannelRequest::Exchange(slot, step, version, gradient, parameters,
+                                   std::move(done)));
   }
 
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,

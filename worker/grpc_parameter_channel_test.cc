@@ -119,9 +119,10 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
       requests.push_back(request);
       ParameterAnswer answer;
       answer.set_id(request.id());
-      if (request.operation() == ParameterRequest::PULL) {
+      if (request.operation() == ParameterRequest::PULL ||
+          request.operation() == ParameterRequest::EXCHANGE) {
         answer.set_version(9);
-        answer.set_step(10);
+        answer.set_step(request.step() + 1);
         answer.set_finished(true);
         answer.set_parked_ns(1500);
         answer.set_released_by(2);
@@ -138,19 +139,27 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
   });
   {
     const auto channel = NewChannel(server.address());
-    Outcome<absl::Status> initialized, pushed;
+    Outcome<absl::Status> initialized;
     channel->Initialize(SlotOf(3), gradient, initialized.callback());
     ASSERT_OK(initialized.Get());
-    channel->Push(SlotOf(3), 8, 6, gradient, pushed.callback());
-    ASSERT_OK(pushed.Get());
+    const auto expect_answer = [&](const Pulled& pulled, int64_t step,
+                                   const std::vector<float>& parameters) {
+      EXPECT_EQ(pulled.version, 9);
+      EXPECT_EQ(pulled.step, step);
+      EXPECT_TRUE(pulled.finished);
+      EXPECT_EQ(pulled.parked, absl::Nanoseconds(1500));
+      EXPECT_EQ(pulled.released_by, 2);
+      EXPECT_EQ(std::memcmp(parameters.data(), gradient.data(), 12), 0);
+    };
+    std::vector<float> exchanged_parameters(3);
+    Outcome<absl::StatusOr<Pulled>> exchanged;
+    channel->Exchange(SlotOf(3), 8, 6, gradient, exchanged_parameters,
+                      exchanged.callback());
+    ASSERT_OK_AND_ASSIGN(const Pulled next, exchanged.Get());
+    expect_answer(next, 9, exchanged_parameters);
     std::vector<float> parameters(3);
     ASSERT_OK_AND_ASSIGN(const Pulled pulled, Pull(*channel, 9, &parameters));
-    EXPECT_EQ(pulled.version, 9);
-    EXPECT_EQ(pulled.step, 10);
-    EXPECT_TRUE(pulled.finished);
-    EXPECT_EQ(pulled.parked, absl::Nanoseconds(1500));
-    EXPECT_EQ(pulled.released_by, 2);
-    EXPECT_EQ(std::memcmp(parameters.data(), gradient.data(), 12), 0);
+    expect_answer(pulled, 10, parameters);
     Outcome<absl::Status> left;
     channel->Leave(left.callback());
     ASSERT_OK(left.Get());
@@ -170,7 +179,7 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
   ASSERT_EQ(requests.size(), 5u);
   for (const int i : {0, 1, 2, 4}) EXPECT_EQ(requests[i].slot(), 7);
   EXPECT_EQ(requests[0].operation(), ParameterRequest::INITIALIZE);
-  EXPECT_EQ(requests[1].operation(), ParameterRequest::PUSH);
+  EXPECT_EQ(requests[1].operation(), ParameterRequest::EXCHANGE);
   EXPECT_EQ(requests[1].step(), 8);
   EXPECT_EQ(requests[1].version(), 6);
   ASSERT_EQ(requests[1].payload().size(), 12u);
@@ -322,24 +331,24 @@ class GradientReleaseTest : public testing::TestWithParam<EndBy> {
   static void SetUpTestSuite() { grpc_init(); }
 };
 
-// Once a push is done its gradient is the caller's again: nothing of what is written to
-// it then may reach the network, although most of it was still to be sent.
-TEST_P(GradientReleaseTest, APushThatHasFailedReadsItsGradientNoMore) {
+// Once an exchange is done its gradient is the caller's again: nothing of what is written
+// to it then may reach the network, although most of it was still to be sent.
+TEST_P(GradientReleaseTest, AnExchangeThatHasFailedReadsItsGradientNoMore) {
   constexpr int64_t kCount = 8 << 20;
   constexpr float kBefore = 0x1.010101p+0f, kAfter = 0x1.fefefep+5f;
   FrozenServer server;
   auto channel = NewChannel(server.address(), GetParam() == EndBy::kDeadline
                                                   ? absl::Milliseconds(200)
                                                   : absl::Hours(1));
-  std::vector<float> gradient(kCount, kBefore);
-  Outcome<absl::Status> outcome;
-  channel->Push(SlotOf(kCount), 0, 0, gradient, outcome.callback());
+  std::vector<float> gradient(kCount, kBefore), parameters(kCount);
+  Outcome<absl::StatusOr<Pulled>> outcome;
+  channel->Exchange(SlotOf(kCount), 0, 0, gradient, parameters, outcome.callback());
   server.Accept();
   if (GetParam() != EndBy::kDeadline) server.AwaitBytes();
   if (GetParam() == EndBy::kAbort) channel->Abort(absl::AbortedError("end"));
   if (GetParam() == EndBy::kDestructor) channel.reset();
   if (GetParam() == EndBy::kLostServer) server.Close();
-  const absl::Status status = outcome.Get();
+  const absl::Status status = outcome.Get().status();
   std::fill(gradient.begin(), gradient.end(), kAfter);
   switch (GetParam()) {
     case EndBy::kDeadline:
@@ -354,7 +363,7 @@ TEST_P(GradientReleaseTest, APushThatHasFailedReadsItsGradientNoMore) {
       break;
     case EndBy::kLostServer:
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
-                                   HasSubstr("the push of slot 7, step 0")));
+                                   HasSubstr("the exchange of slot 7, step 0")));
       return;
   }
   const std::string sent = server.Drain();
@@ -382,12 +391,12 @@ INSTANTIATE_TEST_SUITE_P(All, GradientReleaseTest,
 
 TEST_F(GrpcParameterChannelTest, APayloadThatNoMessageCanHoldIsRefusedAtOnce) {
   const auto channel = NewChannel("127.0.0.1:1");
-  const std::vector<float> one(1);
-  Outcome<absl::Status> outcome;
+  std::vector<float> one(1);
+  Outcome<absl::StatusOr<Pulled>> outcome;
   // The memory is not there, and must not be looked at.
   const std::span<const float> large(one.data(), (size_t{256} << 20) / 4 + 1);
-  channel->Push(SlotOf(static_cast<int64_t>(large.size())), 0, 0, large,
-                outcome.callback());
+  channel->Exchange(SlotOf(static_cast<int64_t>(large.size())), 0, 0, large, one,
+                    outcome.callback());
   EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kInvalidArgument,
                                       HasSubstr("do not fit into one message")));
 }

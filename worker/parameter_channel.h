@@ -13,7 +13,7 @@
 
 namespace psring {
 
-// What comes with pulled parameters; as the fields of ParameterAnswer
+// What comes with parameters; as the fields of ParameterAnswer
 // (proto/parameter_server.proto).
 struct Pulled {
   int64_t version = 0;
@@ -44,6 +44,7 @@ struct SnapshotInfo {
 class ParameterChannel {
  public:
   using Done = std::function<void(const absl::Status& status)>;
+  // Of a pull, or of an exchange, which pulls as well.
   using PullDone = std::function<void(const absl::StatusOr<Pulled>& pulled)>;
   using SnapshotDone = std::function<void(const absl::StatusOr<SnapshotInfo>& snapshot)>;
 
@@ -52,18 +53,20 @@ class ParameterChannel {
   // Sets a slot's parameters at version 0; worker 0 only.
   virtual void Initialize(const Slot& slot, std::span<const float> parameters,
                           Done done) = 0;
-  // Hands in the contribution to `step`, computed from `version`. Done when the server
-  // holds it, or need not. Repeating it does nothing.
-  virtual void Push(const Slot& slot, int64_t step, int64_t version,
-                    std::span<const float> gradient, Done done) = 0;
   // Fetches the parameters for `step`; done when the consistency policy lets them go. The
   // span's content is undefined after an error.
   virtual void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
                     PullDone done) = 0;
+  // Hands in the contribution to `step`, computed from `version`, and fetches the
+  // parameters for `step` + 1 as Pull does, in one message. Repeating it adds nothing to
+  // the slot, and fetches again. The spans do not overlap.
+  virtual void Exchange(const Slot& slot, int64_t step, int64_t version,
+                        std::span<const float> gradient, std::span<float> parameters,
+                        PullDone done) = 0;
   // Fetches the parameters as they were after `step` steps of all workers.
   virtual void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                         SnapshotDone done) = 0;
-  // This worker will push no more.
+  // This worker will contribute no more.
   virtual void Leave(Done done) = 0;
 
   // Requests in flight and to come are done with `reason`, which is not OK; the first one

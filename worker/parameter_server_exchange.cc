@@ -55,7 +55,7 @@ absl::Status ParameterServerExchange::Bind(DeviceSpan parameters, DeviceSpan gra
     for (const Slot& slot : plan_.slots) Initialize(slot);
     RETURN_IF_ERROR(Wait());
   }
-  for (const Slot& slot : plan_.slots) Pull(slot, /*step=*/0);
+  for (const Slot& slot : plan_.slots) PullFirst(slot);
   return Wait();
 }
 
@@ -71,8 +71,7 @@ absl::Status ParameterServerExchange::Launch(int64_t step, const Bucket& bucket,
       MutexLock lock(&mutex_);
       from = slots_[slot].pulled;
     }
-    Push(plan_.slots[slot], from);
-    Pull(plan_.slots[slot], from.step + 1);
+    Exchange(plan_.slots[slot], from);
   }
   return absl::OkStatus();
 }
@@ -87,9 +86,8 @@ absl::StatusOr<StepReport> ParameterServerExchange::Finish(int64_t step) {
     MutexLock lock(&mutex_);
     report.finished = finished_;
     report.bucket_done = done_;
-    // What was kept back only until this worker's own push came did not wait for others.
     const absl::Duration late = std::min(last_.pulled.parked, last_.time - start);
-    if (late > absl::ZeroDuration() && last_.pulled.released_by != rank_) {
+    if (late > absl::ZeroDuration()) {
       report.peer_late = late;
       report.waited_for = last_.pulled.released_by;
     }
@@ -153,35 +151,38 @@ void ParameterServerExchange::Initialize(const Slot& slot) {
                              });
 }
 
-void ParameterServerExchange::Push(const Slot& slot, const Pulled& from) {
-  BeginRequest();
-  ChannelOf(slot).Push(slot, from.step, from.version, gradients_.Slice(slot.range).host(),
-                       [this, &slot](const absl::Status& status) {
-                         if (status.ok())
-                           traffic_.CountOut(TrafficKind::kStep, Bytes(slot));
-                         EndRequest(status);
+void ParameterServerExchange::PullFirst(const Slot& slot) {
+  BeginPull(slot);
+  ChannelOf(slot).Pull(slot, /*step=*/0, parameters_.Slice(slot.range).host(),
+                       [this, &slot](const absl::StatusOr<Pulled>& pulled) {
+                         EndPull(slot, /*step=*/0, pulled);
                        });
 }
 
-void ParameterServerExchange::Pull(const Slot& slot, int64_t step) {
-  BeginRequest();
-  {
-    MutexLock lock(&mutex_);
-    slots_[slot.index].pulling = true;
-  }
-  ChannelOf(slot).Pull(slot, step, parameters_.Slice(slot.range).host(),
-                       [this, &slot, step](const absl::StatusOr<Pulled>& pulled) {
-                         PullDone(slot, step, pulled);
-                       });
+void ParameterServerExchange::Exchange(const Slot& slot, const Pulled& from) {
+  BeginPull(slot);
+  ChannelOf(slot).Exchange(
+      slot, from.step, from.version, gradients_.Slice(slot.range).host(),
+      parameters_.Slice(slot.range).host(),
+      [this, &slot, next = from.step + 1](const absl::StatusOr<Pulled>& pulled) {
+        if (pulled.ok()) traffic_.CountOut(TrafficKind::kStep, Bytes(slot));
+        EndPull(slot, next, pulled);
+      });
 }
 
-void ParameterServerExchange::PullDone(const Slot& slot, int64_t step,
-                                       const absl::StatusOr<Pulled>& pulled) {
+void ParameterServerExchange::BeginPull(const Slot& slot) {
+  BeginRequest();
+  MutexLock lock(&mutex_);
+  slots_[slot.index].awaited = true;
+}
+
+void ParameterServerExchange::EndPull(const Slot& slot, int64_t step,
+                                      const absl::StatusOr<Pulled>& pulled) {
   absl::Status status = pulled.status();
   if (status.ok() && pulled->step < step) {
     status = absl::InternalError(
-        absl::StrCat("server ", slot.server, " answered the pull of slot ", slot.index,
-                     " for step ", step, " with step ", pulled->step));
+        absl::StrCat("server ", slot.server, " was asked for slot ", slot.index,
+                     " for step ", step, " and answered with step ", pulled->step));
   }
   if (status.ok()) {
     traffic_.CountIn(step == 0 ? TrafficKind::kInitial : TrafficKind::kStep, Bytes(slot));
@@ -189,7 +190,7 @@ void ParameterServerExchange::PullDone(const Slot& slot, int64_t step,
   {
     MutexLock lock(&mutex_);
     SlotState& state = slots_[slot.index];
-    state.pulling = false;
+    state.awaited = false;
     if (status.ok()) {
       state.pulled = *pulled;
       last_ = {.pulled = *pulled, .time = time_->Elapsed()};
@@ -212,7 +213,7 @@ int64_t ParameterServerExchange::VersionSkew() {
 std::string ParameterServerExchange::Awaited() const {
   MutexLock lock(&mutex_);
   const auto first = std::find_if(slots_.begin(), slots_.end(),
-                                  [](const SlotState& slot) { return slot.pulling; });
+                                  [](const SlotState& slot) { return slot.awaited; });
   if (first == slots_.end()) return running_ > 0 ? "servers to answer" : "";
   const Slot& slot = plan_.slots[first - slots_.begin()];
   return absl::StrCat("slot ", slot.index, " (bucket ", slot.bucket, ") of server ",

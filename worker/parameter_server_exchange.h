@@ -1,5 +1,5 @@
-// The exchange through parameter servers: gradients are pushed, updated parameters
-// pulled.
+// The exchange through parameter servers: gradients go to them, updated parameters come
+// back.
 #ifndef PSRING_WORKER_PARAMETER_SERVER_EXCHANGE_H_
 #define PSRING_WORKER_PARAMETER_SERVER_EXCHANGE_H_
 
@@ -24,14 +24,14 @@
 
 namespace psring {
 
-// Launch pushes each slot of the bucket and pulls it for the next step at the same time:
-// on the server the pull waits for the push before it, and for whatever the consistency
-// mode waits for, so nothing is gained by waiting for the push to be acknowledged, and
-// one round trip is lost. The answer lands in the parameter slice; Finish waits for all
-// pushes and pulls.
+// Launch exchanges each slot of the bucket: one message hands in its gradient and asks
+// for the parameters of the next step, so that the server looks for these right after it
+// has taken the gradient, and not behind other workers' messages. The answer comes when
+// the consistency mode lets it go, and lands in the parameter slice; Finish waits for all
+// of them. Only the first parameters are pulled by themselves.
 //
 // The modes differ on the servers alone. Each slot goes its own way: its answer says
-// which version it brings and which step the next push of that slot has to name, and
+// which version it brings and which step the slot's next contribution has to name, and
 // slots may be apart. Slot 0's answer also says when the run has no work left; then
 // Finish leaves the servers, so that nobody waits for this worker.
 //
@@ -75,10 +75,12 @@ class ParameterServerExchange final : public GradientExchange {
 
  private:
   void Initialize(const Slot& slot);
-  // A contribution computed from what `from` brought.
-  void Push(const Slot& slot, const Pulled& from);
-  void Pull(const Slot& slot, int64_t step);
-  void PullDone(const Slot& slot, int64_t step, const absl::StatusOr<Pulled>& pulled);
+  void PullFirst(const Slot& slot);
+  // Hands in a contribution computed from what `from` brought.
+  void Exchange(const Slot& slot, const Pulled& from);
+  // A request for parameters of the slot, and its callback.
+  void BeginPull(const Slot& slot);
+  void EndPull(const Slot& slot, int64_t step, const absl::StatusOr<Pulled>& pulled);
   int64_t VersionSkew() ABSL_LOCKS_EXCLUDED(mutex_);
   ParameterChannel& ChannelOf(const Slot& slot) { return *channels_[slot.server]; }
 
@@ -102,12 +104,12 @@ class ParameterServerExchange final : public GradientExchange {
   DeviceSpan gradients_;
   int64_t version_skew_ = 0;  // Of the parameters that this step computes with.
 
-  // Of a slot: what its last answered pull brought, and whether one is running.
+  // Of a slot: what its last answer brought, and whether one is awaited.
   struct SlotState {
     Pulled pulled;
-    bool pulling = false;
+    bool awaited = false;
   };
-  // A pull, and when its answer came.
+  // An answer, and when it came.
   struct Arrival {
     Pulled pulled;
     absl::Duration time = absl::ZeroDuration();
@@ -116,7 +118,7 @@ class ParameterServerExchange final : public GradientExchange {
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);            // OK until the first error.
   std::vector<SlotState> slots_ ABSL_GUARDED_BY(mutex_);  // By slot.
-  Arrival last_ ABSL_GUARDED_BY(mutex_);                  // Of all answered pulls.
+  Arrival last_ ABSL_GUARDED_BY(mutex_);                  // Of all answers.
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // So slot 0's answer said.
   int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   // By bucket: when the last of its slots to come so far was here.

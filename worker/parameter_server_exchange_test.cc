@@ -21,34 +21,34 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps every request until the test ends it, Abort or not: like a network that still
-// winds up a call after its cancellation.
+// Keeps every pull and exchange until the test ends it, Abort or not: like a network that
+// still winds up a call after its cancellation. The tests make no other requests.
 class HoldingChannel final : public ParameterChannel {
  public:
   using Request = std::function<void(const absl::StatusOr<Pulled>&)>;
   struct Held {
     Mutex mutex;
-    std::vector<Request> pulls ABSL_GUARDED_BY(mutex);
-    std::vector<Request> others ABSL_GUARDED_BY(mutex);
+    std::vector<Request> pulls ABSL_GUARDED_BY(mutex);  // And exchanges.
     bool aborted ABSL_GUARDED_BY(mutex) = false;
     CondVar changed;
   };
 
   explicit HoldingChannel(Held* held) : held_(held) {}
 
-  void Initialize(const Slot&, std::span<const float>, Done done) override { Hold(done); }
-  void Push(const Slot&, int64_t, int64_t, std::span<const float>, Done done) override {
-    Hold(done);
-  }
+  void Initialize(const Slot&, std::span<const float>, Done) override { ADD_FAILURE(); }
   void Pull(const Slot&, int64_t, std::span<float>, PullDone done) override {
     MutexLock lock(&held_->mutex);
     held_->pulls.push_back(done);
     held_->changed.NotifyAll();
   }
-  void Snapshot(const Slot&, int64_t, std::span<float>, SnapshotDone done) override {
-    Hold([done](const absl::Status& status) { done(status); });
+  void Exchange(const Slot& slot, int64_t step, int64_t, std::span<const float>,
+                std::span<float> parameters, PullDone done) override {
+    Pull(slot, step + 1, parameters, done);
   }
-  void Leave(Done done) override { Hold(done); }
+  void Snapshot(const Slot&, int64_t, std::span<float>, SnapshotDone) override {
+    ADD_FAILURE();
+  }
+  void Leave(Done) override { ADD_FAILURE(); }
   void Abort(const absl::Status&) override {
     MutexLock lock(&held_->mutex);
     held_->aborted = true;
@@ -56,13 +56,6 @@ class HoldingChannel final : public ParameterChannel {
   }
 
  private:
-  void Hold(Done done) {
-    MutexLock lock(&held_->mutex);
-    held_->others.push_back(
-        [done](const absl::StatusOr<Pulled>& outcome) { done(outcome.status()); });
-    held_->changed.NotifyAll();
-  }
-
   Held* const held_;
 };
 
@@ -105,16 +98,11 @@ class HeldExchangeTest : public testing::Test {
     const DeviceSpan span{.data = values_.data(), .count = 8};
     return exchange_->Bind(span, span);
   }
-  // The requests that are there, when there are two of the kind.
+  // The requests that are there, when there are two.
   std::vector<HoldingChannel::Request> TakePulls() {
     MutexLock lock(&held_.mutex);
     while (held_.pulls.size() < 2) held_.changed.Wait(&held_.mutex);
     return std::exchange(held_.pulls, {});
-  }
-  std::vector<HoldingChannel::Request> TakeOthers() {
-    MutexLock lock(&held_.mutex);
-    while (held_.others.size() < 2) held_.changed.Wait(&held_.mutex);
-    return std::exchange(held_.others, {});
   }
   void AwaitAborted() {
     MutexLock lock(&held_.mutex);
@@ -142,6 +130,27 @@ TEST_F(HeldExchangeTest, AnErrorReturnsOnlyWhenNoRequestUsesTheBuffers) {
   trainer.join();
 }
 
+TEST_F(HeldExchangeTest, ASlotIsAwaitedAndItsPayloadUncountedUntilItIsAnswered) {
+  std::thread trainer([&] { EXPECT_OK(Bind()); });
+  for (const auto& pull : TakePulls()) pull(Pulled{});
+  trainer.join();
+  EXPECT_EQ(exchange_->traffic().initial_in, 32);
+  for (const Bucket& bucket : buckets_.buckets) {
+    ASSERT_OK(exchange_->Launch(0, bucket, ReadyEvent::Happened()));
+  }
+  const auto pulls = TakePulls();
+  EXPECT_EQ(exchange_->traffic().payload_out, 0);
+  EXPECT_EQ(exchange_->Awaited(), "slot 0 (bucket 0) of server 0");
+  pulls[0](Pulled{.version = 1, .step = 1});
+  EXPECT_EQ(exchange_->traffic().payload_out, 16);
+  EXPECT_EQ(exchange_->traffic().payload_in, 16);
+  EXPECT_EQ(exchange_->Awaited(), "slot 1 (bucket 1) of server 0");
+  pulls[1](absl::AbortedError("refused"));
+  EXPECT_EQ(exchange_->traffic().payload_out, 16);
+  EXPECT_EQ(exchange_->Awaited(), "");
+  EXPECT_THAT(exchange_->Finish(0), StatusIs(absl::StatusCode::kAborted, "refused"));
+}
+
 // Of a step in which `last` is the answer that comes last, in the third second of Finish.
 class PeerLateTest : public HeldExchangeTest {
  protected:
@@ -159,7 +168,6 @@ class PeerLateTest : public HeldExchangeTest {
       if (finished.ok()) report = *finished;
     });
     time_.AwaitLooks(3);  // Finish has begun.
-    for (const auto& push : TakeOthers()) push(Pulled{});
     const auto pulls = TakePulls();
     pulls[0](Pulled{.version = 1, .step = 1, .parked = absl::Hours(1), .released_by = 3});
     (void)time_.Elapsed();
@@ -188,13 +196,6 @@ TEST_F(PeerLateTest, IsNothingWhereTheLastAnswerWasNotKeptBackForAnother) {
   EXPECT_EQ(report.waited_for, std::nullopt);
 }
 
-TEST_F(PeerLateTest, ItsOwnPushIsNotAnothers) {
-  const StepReport report = StepThatEndsWith(
-      {.version = 1, .step = 1, .parked = absl::Seconds(2), .released_by = 1});
-  EXPECT_EQ(report.peer_late, absl::ZeroDuration());
-  EXPECT_EQ(report.waited_for, std::nullopt);
-}
-
 TEST_F(HeldExchangeTest, AnAnswerForAStepBeforeIsAnError) {
   std::thread trainer([&] { EXPECT_OK(Bind()); });
   for (const auto& pull : TakePulls()) pull(Pulled{});
@@ -202,11 +203,10 @@ TEST_F(HeldExchangeTest, AnAnswerForAStepBeforeIsAnError) {
   for (const Bucket& bucket : buckets_.buckets) {
     ASSERT_OK(exchange_->Launch(0, bucket, ReadyEvent::Happened()));
   }
-  for (const auto& push : TakeOthers()) push(Pulled{});
   for (const auto& pull : TakePulls()) pull(Pulled{.version = 1, .step = 0});
   EXPECT_THAT(exchange_->Finish(0),
               StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("the pull of slot 0 for step 1 with step 0")));
+                       HasSubstr("slot 0 for step 1 and answered with step 0")));
 }
 
 }  // namespace

@@ -81,8 +81,7 @@ class Step {
           {.job = kJob, .rank = rank, .address = absl::StrCat("127.0.0.1:", port)}));
     }
     RETURN_IF_ERROR(Initialize(*channels[0]));
-    RETURN_IF_ERROR(PushAll(channels));
-    return PullAll(channels);
+    return ExchangeAll(channels);
   }
 
   const std::vector<float>& gradient(int rank) const { return gradients_[rank]; }
@@ -102,25 +101,16 @@ class Step {
     return done.get_future().get();
   }
 
-  absl::Status PushAll(std::vector<std::unique_ptr<ParameterChannel>>& channels) {
+  // Everyone hands in its gradients and gets the new parameters back.
+  absl::Status ExchangeAll(std::vector<std::unique_ptr<ParameterChannel>>& channels) {
     std::vector<std::promise<absl::Status>> done(workers_);
     for (int rank = 0; rank < workers_; ++rank) {
-      channels[rank]->Push(slot(), /*step=*/0, /*version=*/0, gradients_[rank],
-                           [this, rank, &done](const absl::Status& status) {
-                             arrivals_.Add(rank);
-                             done[rank].set_value(status);
-                           });
-    }
-    return FirstError(done);
-  }
-
-  absl::Status PullAll(std::vector<std::unique_ptr<ParameterChannel>>& channels) {
-    std::vector<std::promise<absl::Status>> done(workers_);
-    for (int rank = 0; rank < workers_; ++rank) {
-      channels[rank]->Pull(slot(), /*step=*/1, parameters_[rank],
-                           [rank, &done](const absl::StatusOr<Pulled>& pulled) {
-                             done[rank].set_value(pulled.status());
-                           });
+      channels[rank]->Exchange(slot(), /*step=*/0, /*version=*/0, gradients_[rank],
+                               parameters_[rank],
+                               [this, rank, &done](const absl::StatusOr<Pulled>& pulled) {
+                                 arrivals_.Add(rank);
+                                 done[rank].set_value(pulled.status());
+                               });
     }
     return FirstError(done);
   }
