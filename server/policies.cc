@@ -16,7 +16,7 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t
 }
 
 // More would be of no use: no run has so many steps that it could matter.
-constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr int64_t kMostBound = int64_t{1} << 40;
 // Each is one more copy of the parameters.
 constexpr int64_t kMostOlderVersions = 1000;
 
@@ -120,11 +120,12 @@ class FixedDelayPolicy final : public ConsistencyPolicy {
 
   PushAction OnPush(const PushInfo& push, const WorkerClocks& clocks,
                     int64_t version) const override {
+    // Before it is multiplied: a step from outside may be any number.
+    if (push.step > clocks.clock(push.rank)) return PushAction::kRefuse;
     const int64_t contribution = push.step * workers_ + push.rank;
     if (contribution == version) return PushAction::kApply;
     // Its parameters, version k - delay, must have been there.
-    const bool begun = contribution > version && contribution <= version + delay_ &&
-                       push.step <= clocks.clock(push.rank);
+    const bool begun = contribution > version && contribution <= version + delay_;
     return begun ? PushAction::kWait : PushAction::kRefuse;
   }
 
@@ -182,7 +183,7 @@ absl::StatusOr<std::unique_ptr<const ConsistencyPolicy>> MakePolicy(
     }
     case ParameterServerMode::kBounded: {
       const int64_t bound = mode.bounded().bound();
-      RETURN_IF_ERROR(CheckRange("bounded.bound", bound, 0, kMostSteps));
+      RETURN_IF_ERROR(CheckRange("bounded.bound", bound, 0, kMostBound));
       return Made(std::make_unique<ApplyEachPolicy>(bound, drop_above));
     }
     case ParameterServerMode::kAsync:

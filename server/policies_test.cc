@@ -1,5 +1,6 @@
 #include "server/policies.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -228,6 +229,12 @@ TEST(FixedDelayTest, ContributionsTakeTurns) {
   EXPECT_EQ(script.Push(0, 1, 2), kWait);
   EXPECT_EQ(script.Push(2, 0, 1), kApply);
   EXPECT_EQ(script.Push(0, 1, 2), kApply);
+}
+
+TEST(FixedDelayTest, AStepFromOutsideMayBeAnyNumber) {
+  Script script("fixed_delay { delay: 4 }", 3);
+  EXPECT_EQ(script.Push(0, std::numeric_limits<int64_t>::max(), 0), kRefuse);
+  EXPECT_EQ(script.Push(1, std::numeric_limits<int64_t>::max() / 2, 0), kRefuse);
 }
 
 TEST(FixedDelayTest, EachPullGetsTheVersionThatIsDelayedByExactlySoMuch) {

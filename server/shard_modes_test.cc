@@ -1,6 +1,7 @@
 // What a shard does in each mode, on one slot and step by step.
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -348,6 +349,7 @@ TEST_F(ShardModesTest, ASnapshotThatTheRunHasNotReachedIsOfNow) {
   ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot(0, 5));
   EXPECT_EQ(snapshot.parameters.version, 1);
   EXPECT_THAT(snapshot.parameters.values, ElementsAre(-1, -1));
+  EXPECT_OK(shard_->Snapshot(0, std::numeric_limits<int64_t>::max()));
 }
 
 TEST_F(ShardModesTest, InSyncASnapshotIsTheVersionOfItsStep) {

@@ -345,7 +345,7 @@ absl::StatusOr<SlotSnapshot> ShardSlot::Snapshot(int64_t step) const {
   if (const auto found = snapshots_.find(step); found != snapshots_.end()) {
     return found->second;
   }
-  if (counted_ < step * workers_) {
+  if (counted_ / workers_ < step) {  // Not multiplied: the step may be any number.
     return SlotSnapshot{.parameters = CurrentLocked(), .time = time_->Elapsed()};
   }
   return absl::NotFoundError(
