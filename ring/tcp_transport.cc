@@ -26,6 +26,10 @@ namespace {
 constexpr uint64_t kBlockBytes = 128 * 1024;
 // How long the reason of a peer may take to arrive after its payload has ended.
 constexpr absl::Duration kReasonPatience = absl::Seconds(1);
+// How long a wait only yields the processor before it sleeps. About what it costs two
+// processes to sleep and to wake each other: where ranks share processors, whoever is
+// waited for most often runs next and is done sooner than that.
+constexpr std::chrono::microseconds kAwake{50};
 
 // Where a stream of a link stands: on which lane, and how many bytes go there.
 struct Turn {
@@ -169,17 +173,18 @@ absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> 
 }
 
 absl::StatusOr<int> TcpTransport::Poll(absl::Duration timeout) {
+  const auto start = std::chrono::steady_clock::now();
   const auto deadline = SteadyDeadline(timeout);
-  for (;;) {
+  for (bool awake = true;;) {
     const int events =
-        poll(polled_.data(), polled_.size(), spin_ ? 0 : PollMilliseconds(timeout));
+        poll(polled_.data(), polled_.size(), awake ? 0 : PollMilliseconds(timeout));
     if (events < 0 && errno != EINTR) {
       return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
     }
     if (events < 0) return 1;  // Waits may end early.
-    if (events > 0 || !spin_ || std::chrono::steady_clock::now() >= deadline) {
-      return events;
-    }
+    const auto now = std::chrono::steady_clock::now();
+    if (events > 0 || !awake || now >= deadline) return events;
+    awake = spin_ || now - start < kAwake;
     // Where ranks outnumber processors, the one that is waited for needs this one.
     sched_yield();
   }

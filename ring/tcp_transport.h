@@ -29,8 +29,8 @@ struct TcpLink {
 
 class TcpTransport final : public Transport {
  public:
-  // With `spin`, waits poll without sleeping. kUnavailable: the system is out of
-  // descriptors.
+  // Waits poll for a moment before they sleep; with `spin`, to their end. kUnavailable:
+  // the system is out of descriptors.
   static absl::StatusOr<std::unique_ptr<Transport>> Make(int rank,
                                                          std::vector<TcpLink> links,
                                                          bool spin);
