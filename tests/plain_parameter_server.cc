@@ -1,7 +1,6 @@
 #include "tests/plain_parameter_server.h"
 
 #include <chrono>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -67,7 +66,9 @@ class Service final : public ParameterService::Service {
     };
     const auto floats =
         std::make_shared<std::vector<float>>(request.payload().size() / sizeof(float));
-    std::memcpy(floats->data(), request.payload().data(), floats->size() * sizeof(float));
+    // Not memcpy: a request without a payload has nowhere to copy to.
+    request.payload().copy(reinterpret_cast<char*>(floats->data()),
+                           floats->size() * sizeof(float));
     const auto push = [&] {
       return shard_->Push({.rank = rank,
                            .step = request.step(),
