@@ -1,6 +1,5 @@
 #include "ring/ring_exchange.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,7 +50,8 @@ absl::Status RingExchange::Launch(int64_t step, const Bucket& bucket,
   RETURN_IF_ERROR(order_.Launch(step, bucket));
   MutexLock lock(&mutex_);
   queue_.push_back({.step = step, .bucket = bucket, .ready = ready});
-  changed_.NotifyAll();
+  // Nothing is left to hide the last sum behind: Finish runs it without a hand-over.
+  if (bucket.index + 1 < static_cast<int>(plan_.buckets.size())) changed_.NotifyAll();
   return absl::OkStatus();
 }
 
@@ -93,34 +93,53 @@ void RingExchange::Abort(absl::Status reason) {
 
 void RingExchange::SumLaunchedBuckets() {
   for (;;) {
-    std::optional<Launched> next;
     {
       MutexLock lock(&mutex_);
-      while (status_.ok() && queue_.empty()) changed_.Wait(&mutex_);
+      while (status_.ok() && !NextIsDueLocked()) changed_.Wait(&mutex_);
       if (!status_.ok()) return;
-      next = queue_.front();
-      queue_.pop_front();
-      summing_ = true;
     }
-    next->ready.Wait();
-    const absl::Status summed =
-        collectives_->AllReduce({.step = next->step, .bucket = next->bucket.index},
-                                gradients_.Slice(next->bucket.range));
-    if (!summed.ok()) Abort(summed);
-    MutexLock lock(&mutex_);
-    summing_ = false;
-    if (summed.ok()) done_[summed_++] = time_->Elapsed();
-    changed_.NotifyAll();
+    SumNext();
   }
 }
 
-absl::Status RingExchange::AwaitSummed(size_t buckets) {
+bool RingExchange::NextIsDueLocked() const { return !summing_ && !queue_.empty(); }
+
+void RingExchange::SumNext() {
+  Launched next;
+  {
+    MutexLock lock(&mutex_);
+    if (!status_.ok() || !NextIsDueLocked()) return;
+    next = queue_.front();
+    queue_.pop_front();
+    summing_ = true;
+  }
+  next.ready.Wait();
+  const absl::Status summed =
+      collectives_->AllReduce({.step = next.step, .bucket = next.bucket.index},
+                              gradients_.Slice(next.bucket.range));
+  if (!summed.ok()) Abort(summed);
   MutexLock lock(&mutex_);
-  // Ends without a deadline of its own: a sum has one, and Abort wakes both.
-  awaited_ = static_cast<int>(buckets) - 1;
-  while (status_.ok() ? summed_ < buckets : summing_) changed_.Wait(&mutex_);
-  awaited_ = -1;
-  return status_;
+  summing_ = false;
+  if (summed.ok()) done_[summed_++] = time_->Elapsed();
+  changed_.NotifyAll();
+}
+
+absl::Status RingExchange::AwaitSummed(size_t buckets) {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      // Ends without a deadline of its own: a sum has one, and Abort wakes both.
+      awaited_ = static_cast<int>(buckets) - 1;
+      while (status_.ok() ? summed_ < buckets && !NextIsDueLocked() : summing_) {
+        changed_.Wait(&mutex_);
+      }
+      if (!status_.ok() || summed_ >= buckets) {
+        awaited_ = -1;
+        return status_;
+      }
+    }
+    SumNext();
+  }
 }
 
 std::string RingExchange::Awaited() const {

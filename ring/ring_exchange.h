@@ -24,10 +24,11 @@
 
 namespace psring {
 
-// A bucket is summed in place in the gradients by one communication thread, in index
-// order, while the training thread goes on with its backward pass. Finish multiplies each
-// sum once by MeanFactor(ranks) and applies the optimizer to the bucket's slice, while
-// later buckets are still on their way. With one rank the sum is the gradient itself.
+// A bucket is summed in place in the gradients, one at a time and in index order: by a
+// communication thread while the training thread goes on with its backward pass, and by
+// the training thread itself once that is in Finish and would only wait. Finish
+// multiplies each sum once by MeanFactor(ranks) and applies the optimizer to the bucket's
+// slice. With one rank the sum is the gradient itself.
 //
 // Threading and errors as in common/gradient_exchange.h. Once Finish has returned, unless
 // it was refused, the buffers are the caller's again. Destroying it aborts the
@@ -52,14 +53,17 @@ class RingExchange final : public GradientExchange {
 
  private:
   struct Launched {
-    int64_t step;
+    int64_t step = 0;
     Bucket bucket;
-    ReadyEvent ready;
+    ReadyEvent ready = ReadyEvent::Happened();
   };
 
   void SumLaunchedBuckets();  // The communication thread.
-  // Blocks until so many buckets of the current step have been summed; after an error
-  // until nothing touches the gradients any more.
+  bool NextIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sums the next launched bucket in the calling thread, unless another has taken it.
+  void SumNext() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns once so many buckets of the current step have been summed, and sums what
+  // nobody else does; after an error once nothing touches the gradients any more.
   absl::Status AwaitSummed(size_t buckets) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -68,7 +72,7 @@ class RingExchange final : public GradientExchange {
   const std::shared_ptr<StepConstantsSource> constants_;
   const TimeSource* const time_;
 
-  // Used by Bind, and from then on by the communication thread.
+  // Used by Bind, and from then on by whoever has set summing_.
   const std::unique_ptr<Collectives> collectives_;
 
   // Only the training thread; the spans are set before the communication thread starts.
