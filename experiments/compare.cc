@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -36,13 +35,6 @@
 
 namespace psring {
 namespace {
-
-// Programs lie where the build puts them, relative to this one.
-std::string SiblingBinary(const std::string& relative) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / relative).string();
-}
 
 absl::StatusOr<std::vector<JobSpec>> ResolveArms(const Experiment& experiment,
                                                  const std::string& only,
@@ -149,8 +141,8 @@ absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& o
     const JobSpec& spec = planned.spec;
     ArmRunOptions run;
     run.title = planned.title;
-    run.worker_binary = SiblingBinary("worker/main/worker");
-    run.server_binary = SiblingBinary("server/parameter_server");
+    run.worker_binary = BuiltProgram("worker/main/worker");
+    run.server_binary = BuiltProgram("server/parameter_server");
     run.external = options.external;
     if (options.external) {
       run.listen = options.listen;

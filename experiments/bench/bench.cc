@@ -22,6 +22,7 @@
 #include "experiments/bench/options.h"
 #include "experiments/bench/report.h"
 #include "experiments/bench/result.h"
+#include "experiments/child_processes.h"
 #include "experiments/environment.h"
 
 namespace psring {
@@ -31,12 +32,6 @@ namespace {
 constexpr absl::Duration kPatience = absl::Minutes(2);
 // A reply must fit into a packet.
 constexpr int kMostIterations = 10'000;
-
-std::string BinaryOf(const std::string& relative) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / relative).string();
-}
 
 // Measures all sizes and contestants in rounds: each round has every size, and for each
 // size every contestant, one right after the other. What disturbs the machine for longer
@@ -156,9 +151,10 @@ absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   }
   // Stays after a failure, for the logs in it.
   absl::Cleanup remove_folder = [&] { std::filesystem::remove_all(folder); };
-  const BenchPrograms programs{.rank = BinaryOf("bench/bench_rank"),
-                               .gloo = BinaryOf("peers/gloo_rank"),
-                               .open_mpi = BinaryOf("peers/open_mpi_rank")};
+  const BenchPrograms programs{
+      .rank = BuiltProgram("experiments/bench/bench_rank"),
+      .gloo = BuiltProgram("experiments/peers/gloo_rank"),
+      .open_mpi = BuiltProgram("experiments/peers/open_mpi_rank")};
   ASSIGN_OR_RETURN(std::vector<ContestantPlan> plans,
                    PlanContestants(options, sizes.back(), programs, folder));
 
