@@ -26,6 +26,7 @@
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
 #include "experiments/result_table.h"
+#include "experiments/ring_config.h"
 #include "experiments/run_database.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_reader.h"
@@ -186,6 +187,11 @@ absl::Status Compare(const CompareOptions& options) {
   if (options.print_config) {
     std::cout << PrintExperiment(experiment);
     return absl::OkStatus();
+  }
+  if (options.external) {
+    for (const Arm& arm : experiment.arms()) {
+      if (arm.name() == options.arm) RETURN_IF_ERROR(CheckForSeveralHosts(arm));
+    }
   }
   // Loaded only to be checked: damaged data are one error here, not one per worker.
   ASSIGN_OR_RETURN(const DataSet data,
