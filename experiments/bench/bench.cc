@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,10 +16,13 @@
 #include "CLI/Formatter.hpp"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
+#include "experiments/algorithm_table.h"
 #include "experiments/bench/conductor.h"
 #include "experiments/bench/contestants.h"
+#include "experiments/bench/fastest.h"
 #include "experiments/bench/options.h"
 #include "experiments/bench/report.h"
 #include "experiments/bench/result.h"
@@ -142,8 +146,31 @@ absl::Status Write(const std::string& path, const std::string& text) {
               : absl::InternalError(absl::StrCat("cannot write ", path));
 }
 
+// The table in whose place the measured one is to be written, if any: what the file has
+// already, which is nothing where there is none.
+absl::StatusOr<AlgorithmTable> TableToUpdate(const BenchOptions& options) {
+  AlgorithmTable table;
+  if (options.table_path.empty()) return table;
+  const auto has_other_than = [](const std::vector<std::string>& values,
+                                 absl::string_view value) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const std::string& other) { return other != value; });
+  };
+  if (!has_other_than(options.algorithms, "auto") ||
+      !has_other_than(options.transports, "shared_memory")) {
+    return absl::InvalidArgumentError(
+        "--write-table: there is nothing to choose from; it needs other algorithms than "
+        "auto, over tcp or grpc");
+  }
+  std::ifstream file(options.table_path);
+  if (!file) return table;
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return ReadAlgorithmTable(text, options.table_path);
+}
+
 absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes, SizesOf(options));
+  ASSIGN_OR_RETURN(AlgorithmTable table, TableToUpdate(options));
   std::string folder =
       (std::filesystem::temp_directory_path() / "psring-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
@@ -181,8 +208,9 @@ absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   std::cout << BenchTable(rows) << BenchFooter(context) << std::flush;
   RETURN_IF_ERROR(Write(options.json_path, BenchJson(context, rows)));
   RETURN_IF_ERROR(Write(options.csv_path, BenchCsv(rows)));
-  return bench.first_wrong().empty() ? absl::OkStatus()
-                                     : CheckFailedError(bench.first_wrong());
+  if (!bench.first_wrong().empty()) return CheckFailedError(bench.first_wrong());
+  UpdateTable(FastestAlgorithms(rows, options.ranks), &table);
+  return Write(options.table_path, PrintAlgorithmTable(table));
 }
 
 }  // namespace
@@ -214,7 +242,8 @@ void AddBenchCommand(CLI::App* app, std::string command,
   add("--ranks", options->ranks, "Processes");
   add("--transport", options->transports, "tcp, shared_memory, grpc")->delimiter(',');
   add("--algorithm", options->algorithms,
-      "ring, halving_doubling, tree, gather_broadcast; shared memory has one of its own")
+      "ring, halving_doubling, tree, gather_broadcast, auto; not for shared memory, "
+      "which has one of its own")
       ->delimiter(',');
   add("--connections", options->connections, "Parallel connections between two ranks");
   all_reduce->add_flag("--spin", options->spin,
@@ -222,6 +251,9 @@ void AddBenchCommand(CLI::App* app, std::string command,
   add("--against", options->against, "Other libraries: gloo, openmpi")->delimiter(',');
   add("--json", options->json_path, "Also writes the rows to this file");
   add("--csv", options->csv_path, "Also writes the rows to this file");
+  add("--write-table", options->table_path,
+      "Writes the fastest algorithm of each size to this table for auto; its rows for "
+      "other transports and numbers of ranks stay");
   all_reduce->callback([=, command = std::move(command)] {
     *chosen = [=] { return RunBench(*options, command); };
   });
