@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "experiments/config_text.h"
 #include "experiments/ring_config.h"
 #include "glog/logging.h"
 #include "google/protobuf/descriptor.h"
@@ -55,14 +55,6 @@ std::string SettingsOf(const StaleUpdates& stale) {
                     ValueOf(stale, *field));
   }
   return text;
-}
-
-std::string OnOneLine(const Message& message) {
-  TextFormat::Printer printer;
-  printer.SetSingleLineMode(true);
-  std::string text;
-  printer.PrintToString(message, &text);
-  return std::string(absl::StripTrailingAsciiWhitespace(text));
 }
 
 std::string Count(int number, const char* what) {

@@ -12,8 +12,8 @@
 namespace psring {
 
 // "parameter server, sync, ring order", "parameter server, bounded(4)", "parameter
-// server, async, scale ONE", "ring all-reduce" (experiments/ring_config.h), "local". Settings of `stale_updates` are
-// there where they are not the default.
+// server, async, scale ONE", "ring all-reduce" (experiments/ring_config.h), "local".
+// Settings of `stale_updates` are there where they are not the default.
 std::string ModeOf(const JobSpec& spec);
 
 // What the servers of a checked arm promise; none where it has no servers.

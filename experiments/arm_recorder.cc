@@ -7,9 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/coordinator.h"
+#include "common/job_plan.h"
 #include "common/status_macros.h"
 #include "experiments/arm_mode.h"
 #include "experiments/config.h"
+#include "experiments/planned_buckets.h"
 
 namespace psring {
 namespace {
@@ -29,7 +31,8 @@ ArmRecorder::ArmRecorder(const JobSpec& spec, DatabaseWriter* writer)
       writer_(writer),
       writer_before_(writer->processor_time()) {
   writer_->Add([spec, now = absl::Now()](RunDatabase& database) {
-    return database.BeginRun(spec, ModeOf(spec), Configuration(spec), now);
+    RETURN_IF_ERROR(database.BeginRun(spec, ModeOf(spec), Configuration(spec), now));
+    return database.AddPlan(PlannedBuckets(spec, PlanJob(spec).buckets));
   });
   for (const StallWorker& stall : spec.experiment().inject().stall_worker()) {
     Note(Severity::kWarning, absl::StrCat("worker ", stall.rank()),

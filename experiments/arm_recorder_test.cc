@@ -37,6 +37,11 @@ JobSpec MakeSpec() {
   experiment.mutable_buckets()->set_first_cap_bytes(4);
   *experiment.add_arms() = spec.arm();
   experiment.add_arms()->set_name("another");
+  for (const char* const name : {"weight", "bias"}) {
+    TensorSpec& tensor = *spec.add_tensors();
+    tensor.set_name(name);
+    tensor.add_shape(1);
+  }
   SlowWorker& slow = *experiment.mutable_inject()->add_slow_worker();
   slow.set_rank(1);
   slow.set_factor(3);
@@ -139,6 +144,13 @@ TEST_F(ArmRecorderTest, TheConfigurationIsTheArmsAlone) {
   ASSERT_EQ(configurations.size(), 1);
   EXPECT_THAT(configurations[0], HasSubstr("name: \"arm\""));
   EXPECT_FALSE(absl::StrContains(configurations[0], "another"));
+}
+
+TEST_F(ArmRecorderTest, ThePlanIsThereFromTheStart) {
+  ASSERT_OK(writer_->Flush());
+  EXPECT_THAT(Column("SELECT bucket || ': ' || bytes || ', ' || algorithm FROM "
+                     "bucket_plan WHERE run = 1"),
+              ElementsAre("0: 4, ring", "1: 4, ring"));
 }
 
 TEST_F(ArmRecorderTest, ProgressIsThatOfAllRanksTogether) {

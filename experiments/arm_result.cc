@@ -269,7 +269,9 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   } else if (!result.digests.empty()) {
     result.parameter_digest = result.digests.rbegin()->second;
   }
-  const int64_t slots = static_cast<int64_t>(PlanJob(spec).slots.slots.size());
+  const JobPlan plan = PlanJob(spec);
+  result.buckets = PlannedBuckets(spec, plan.buckets);
+  const int64_t slots = static_cast<int64_t>(plan.slots.slots.size());
   result.contributions = SummarizeContributions(records, spec.workers(), slots);
   double made = 0;
   double applied = 0;

@@ -12,6 +12,7 @@
 #include "experiments/arm_records.h"
 #include "experiments/certificate.h"
 #include "experiments/contributions.h"
+#include "experiments/planned_buckets.h"
 #include "experiments/traffic_audit.h"
 #include "proto/coordinator.pb.h"
 
@@ -94,6 +95,7 @@ struct ArmResult {
   // `seconds` of the first evaluation at or past the target accuracy.
   std::optional<double> time_to_target_seconds;
   ContributionSummary contributions;
+  std::vector<PlannedBucket> buckets;
   int64_t skipped_buckets = 0;  // Whose gradients were not finite, over all ranks.
   std::vector<EndpointTraffic> endpoints;
   // With servers, of what was evaluated last; else of rank 0 after the last step.

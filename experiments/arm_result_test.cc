@@ -322,6 +322,20 @@ TEST_F(ArmResultTest, WaitingIsAShareOfTheTimeOfAllSteps) {
   EXPECT_THAT(waiting.for_worker, ElementsAre(Pair(1, testing::DoubleEq(4.0 / 50))));
 }
 
+TEST_F(ArmResultTest, BucketsAreThoseOfThePlan) {
+  using testing::ElementsAre;
+  JobSpec spec = RingSpec(2);
+  RingMode& ring = *spec.mutable_arm()->mutable_ring();
+  ring.set_algorithm(RingMode::AUTO);
+  ring.add_choices()->set_up_to_bytes(12);
+  ring.add_choices()->set_algorithm(RingMode::TREE);
+  EXPECT_THAT(Result(spec).buckets,
+              ElementsAre(PlannedBucket{.bytes = 12, .algorithm = RingMode::RING},
+                          PlannedBucket{.bytes = 28, .algorithm = RingMode::TREE}));
+  EXPECT_THAT(Result(ServersSpec(2, 1, Sync::RING)).buckets,
+              ElementsAre(PlannedBucket{.bytes = 12}, PlannedBucket{.bytes = 28}));
+}
+
 TEST_F(ArmResultTest, SkippedBucketsAreCounted) {
   AddStep(0).set_skipped_buckets(2);
   AddStep(1).set_skipped_buckets(3);

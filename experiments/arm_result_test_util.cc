@@ -122,6 +122,7 @@ ArmResult FullArmResult() {
                                     .stale = 100,
                                     .staleness_mean = 1.75,
                                     .staleness_max = 1}}};
+  arm.buckets = {{.bytes = 12}, {.bytes = 28, .algorithm = RingMode::HALVING_DOUBLING}};
   arm.skipped_buckets = 8;
   arm.endpoints = {{.name = "worker 0",
                     .role = "worker",

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
@@ -54,6 +56,12 @@ void BecomeChild(pid_t parent, const sigset_t& signals, int log, char* const* ar
 }
 
 }  // namespace
+
+std::string BuiltProgram(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path().parent_path() / name).string();
+}
 
 ChildProcesses::ChildProcesses() {
   const sigset_t handled = HandledSignals();

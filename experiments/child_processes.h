@@ -15,6 +15,10 @@
 
 namespace psring {
 
+// The path of a program of this build, such as "server/parameter_server". The build puts
+// all of them where it put this one.
+std::string BuiltProgram(const std::string& name);
+
 // A process that has ended.
 struct EndedChild {
   std::string name;

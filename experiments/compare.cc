@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
 #include "experiments/result_table.h"
+#include "experiments/ring_config.h"
 #include "experiments/run_database.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_reader.h"
@@ -36,13 +36,6 @@
 
 namespace psring {
 namespace {
-
-// Programs lie where the build puts them, relative to this one.
-std::string SiblingBinary(const std::string& relative) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / relative).string();
-}
 
 absl::StatusOr<std::vector<JobSpec>> ResolveArms(const Experiment& experiment,
                                                  const std::string& only,
@@ -149,8 +142,8 @@ absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& o
     const JobSpec& spec = planned.spec;
     ArmRunOptions run;
     run.title = planned.title;
-    run.worker_binary = SiblingBinary("worker/main/worker");
-    run.server_binary = SiblingBinary("server/parameter_server");
+    run.worker_binary = BuiltProgram("worker/main/worker");
+    run.server_binary = BuiltProgram("server/parameter_server");
     run.external = options.external;
     if (options.external) {
       run.listen = options.listen;
@@ -194,6 +187,11 @@ absl::Status Compare(const CompareOptions& options) {
   if (options.print_config) {
     std::cout << PrintExperiment(experiment);
     return absl::OkStatus();
+  }
+  if (options.external) {
+    for (const Arm& arm : experiment.arms()) {
+      if (arm.name() == options.arm) RETURN_IF_ERROR(CheckForSeveralHosts(arm));
+    }
   }
   // Loaded only to be checked: damaged data are one error here, not one per worker.
   ASSIGN_OR_RETURN(const DataSet data,

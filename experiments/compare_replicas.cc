@@ -1,10 +1,14 @@
 #include "experiments/compare_replicas.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/job_plan.h"
 #include "experiments/arm_mode.h"
+#include "experiments/planned_buckets.h"
 #include "google/protobuf/util/message_differencer.h"
 
 namespace psring {
@@ -12,10 +16,15 @@ namespace {
 
 // With two workers the sum has two terms, whose order does not matter.
 bool AddsInRingOrder(const JobSpec& spec) {
+  if (spec.workers() <= 2) return true;
   if (spec.arm().has_ring()) {
-    return spec.workers() <= 2 || spec.arm().ring().algorithm() == RingMode::RING;
+    const std::vector<PlannedBucket> buckets =
+        PlannedBuckets(spec, PlanJob(spec).buckets);
+    return std::all_of(buckets.begin(), buckets.end(), [](const PlannedBucket& bucket) {
+      return bucket.algorithm == RingMode::RING;
+    });
   }
-  return !spec.arm().has_parameter_server() || spec.workers() <= 2 ||
+  return !spec.arm().has_parameter_server() ||
          spec.arm().parameter_server().sync().order() == Sync::RING;
 }
 

@@ -12,7 +12,8 @@ namespace psring {
 // Runs that must end in the same bits are compared with the first such run at every step
 // that both checked, and their replica certificates say so. They have the same number of
 // workers, the same training (seed and optimizer included) and, through one experiment,
-// the same buckets; and they sum by RING, or on servers in lockstep in ring order.
+// the same buckets; and they sum every bucket by RING, or on servers in lockstep in ring
+// order. With two workers every order is the same.
 // `specs` are those of the runs, and may be more.
 void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* runs);
 

@@ -62,6 +62,28 @@ TEST_F(CompareReplicasTest, AlgorithmsThatAddInAnotherOrderNeedNotBeEqual) {
   }
 }
 
+// Of buckets of 12 and 28 bytes.
+TEST_F(CompareReplicasTest, AutoIsARingWhereItSumsEveryBucketByRing) {
+  for (const int64_t limit : {11, 12, 27, 28}) {
+    for (const int workers : {2, 3}) {
+      specs_.clear();
+      arms_.clear();
+      JobSpec spec = RingSpec(workers);
+      RingMode& ring = *spec.mutable_arm()->mutable_ring();
+      ring.set_algorithm(RingMode::AUTO);
+      AlgorithmChoice& small = *ring.add_choices();
+      small.set_up_to_bytes(limit);
+      small.set_algorithm(RingMode::TREE);
+      ring.add_choices()->set_algorithm(RingMode::RING);
+      Add(RingSpec(workers), {{0, 10}});
+      Add(spec, {{0, 0xbad}});
+      EXPECT_EQ(Compare(1).verdict,
+                workers == 2 || limit < 12 ? Verdict::kFail : Verdict::kPass)
+          << limit << " bytes, " << workers << " workers";
+    }
+  }
+}
+
 TEST_F(CompareReplicasTest, OnlyStepsThatBothCheckedCount) {
   Add(RingSpec(2), {{0, 10}, {2, 12}});
   Add(ServersSpec(2, 1, Sync::RING), {{1, 0xbad}, {2, 12}});

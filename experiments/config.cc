@@ -64,7 +64,9 @@ void FillDefaults(Experiment* experiment) {
       arm.mutable_parameter_server()->mutable_sync();
     }
     if (arm.has_optimizer()) FillOptimizerDefaults(arm.mutable_optimizer());
-    if (arm.has_ring()) FillRingDefaults(arm.mutable_ring());
+    if (arm.has_ring()) {
+      FillRingDefaults(ResolveCluster(*experiment, arm).workers(), arm.mutable_ring());
+    }
   }
 }
 

@@ -60,6 +60,22 @@ TEST(LoadExperimentTest, FillsInDefaults) {
   EXPECT_EQ(own.arms(1).optimizer().adam().beta1(), 0.9f);
 }
 
+TEST(LoadExperimentTest, AutoShowsTheRowsThatItStandsFor) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"arms[1].ring.algorithm=AUTO", "cluster.workers=4"}));
+  const RingMode& ring = experiment.arms(1).ring();
+  ASSERT_FALSE(ring.choices().empty());
+  EXPECT_EQ(ring.choices(0).workers(), 4);
+  ASSERT_OK_AND_ASSIGN(const Experiment again,
+                       LoadExperiment(Write(PrintExperiment(experiment)), {}));
+  EXPECT_TRUE(MessageDifferencer::Equals(again, experiment));
+  // They are the arm's, and so the arm's number of workers counts.
+  ASSERT_OK_AND_ASSIGN(const Experiment two,
+                       Load({"arms[1].ring.algorithm=AUTO", "cluster.workers=4",
+                             "arms[1].cluster.workers=2"}));
+  EXPECT_EQ(two.arms(1).ring().choices(0).workers(), 2);
+}
+
 TEST(LoadExperimentTest, KeepsWhatIsSet) {
   ASSERT_OK_AND_ASSIGN(
       const Experiment experiment,

@@ -344,6 +344,14 @@ absl::Status ApplyOverride(const std::string& assignment, Message* message,
   }
 }
 
+std::string OnOneLine(const Message& message) {
+  TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(message, &text);
+  return std::string(absl::StripTrailingAsciiWhitespace(text));
+}
+
 std::string FieldNames(const Descriptor& type) {
   if (type.field_count() == 0) return "nothing";
   std::vector<std::string> names;

@@ -52,6 +52,9 @@ absl::Status ReadText(const std::string& text, google::protobuf::Message* messag
 absl::Status ApplyOverride(const std::string& assignment,
                            google::protobuf::Message* message, FieldOrigins* origins);
 
+// The message's text without line breaks.
+std::string OnOneLine(const google::protobuf::Message& message);
+
 // For the "allowed" of an error: "steps, epochs, global_batch".
 std::string FieldNames(const google::protobuf::Descriptor& type);
 std::string MemberNames(const google::protobuf::OneofDescriptor& oneof);

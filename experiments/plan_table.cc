@@ -10,6 +10,8 @@
 #include "common/optimizer.h"
 #include "experiments/arm_mode.h"
 #include "experiments/optimizer_config.h"
+#include "experiments/planned_buckets.h"
+#include "experiments/ring_config.h"
 #include "experiments/text.h"
 #include "experiments/traffic_formula.h"
 
@@ -18,7 +20,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-std::string BucketTable(const JobPlan& plan) {
+std::string BucketTable(const JobSpec& spec, const JobPlan& plan) {
+  const std::vector<PlannedBucket> planned = PlannedBuckets(spec, plan.buckets);
   std::vector<std::vector<std::string>> rows;
   for (const Bucket& bucket : plan.buckets.buckets) {
     std::vector<std::string> tensors;
@@ -29,13 +32,18 @@ std::string BucketTable(const JobPlan& plan) {
     const bool many = tensors.size() > 4;
     rows.push_back({absl::StrCat("bucket ", bucket.index),
                     WithThousands(bucket.range.count),
-                    WithThousands(bucket.range.count * kFloatBytes),
-                    many ? absl::StrCat(tensors.size(), " tensors, ", tensors.front(),
-                                        " to ", tensors.back())
-                         : absl::StrJoin(tensors, " ")});
+                    WithThousands(planned[bucket.index].bytes)});
+    if (const auto algorithm = planned[bucket.index].algorithm) {
+      rows.back().push_back(AlgorithmName(*algorithm));
+    }
+    rows.back().push_back(many ? absl::StrCat(tensors.size(), " tensors, ",
+                                              tensors.front(), " to ", tensors.back())
+                               : absl::StrJoin(tensors, " "));
   }
-  return FormatTable({"buckets, in order of launch", "elements", "bytes", "tensors"},
-                     rows);
+  std::vector<std::string> header = {"buckets, in order of launch", "elements", "bytes"};
+  if (spec.arm().has_ring()) header.push_back("algorithm");
+  header.push_back("tensors");
+  return FormatTable(header, rows);
 }
 
 std::string SlotTable(const JobPlan& plan) {
@@ -131,7 +139,7 @@ std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
                    WithThousands(plan.layout.count()), " parameters (",
                    WithThousands(plan.layout.bytes()), " bytes)\nmode: ", ModeOf(spec),
                    "; ", DescribeOptimizer(spec.experiment().training().optimizer()),
-                   "\n\n", BucketTable(plan), "\n");
+                   "\n\n", BucketTable(spec, plan), "\n");
   if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(plan), "\n");
   absl::StrAppend(&text, TrafficRows(spec, plan), "\n", MemoryRows(spec, plan, data));
   return text;

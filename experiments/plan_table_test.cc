@@ -74,21 +74,36 @@ TEST(PlanTableTest, SaysWhatRuns) {
 
 TEST(PlanTableTest, BucketsInOrderOfLaunch) {
   EXPECT_THAT(LinesOf(RingSpec()),
-              AllOf(Contains("bucket 0 3 12 layer1.bias"),
-                    Contains("bucket 1 16 64 layer0.bias layer1.weight"),
-                    Contains("bucket 2 8 32 layer0.weight")));
+              AllOf(Contains("bucket 0 3 12 ring layer1.bias"),
+                    Contains("bucket 1 16 64 ring layer0.bias layer1.weight"),
+                    Contains("bucket 2 8 32 ring layer0.weight")));
+  EXPECT_THAT(LinesOf(ServersSpec()), Contains("bucket 0 3 12 layer1.bias"));
+}
+
+TEST(PlanTableTest, AutoSaysWhichAlgorithmSumsWhichBucket) {
+  JobSpec spec = RingSpec();
+  RingMode& ring = *spec.mutable_arm()->mutable_ring();
+  ring.set_algorithm(RingMode::AUTO);
+  AlgorithmChoice& small = *ring.add_choices();
+  small.set_up_to_bytes(32);
+  small.set_algorithm(RingMode::HALVING_DOUBLING);
+  ring.add_choices()->set_algorithm(RingMode::RING);
+  EXPECT_THAT(LinesOf(spec),
+              AllOf(Contains("bucket 0 3 12 halving_doubling layer1.bias"),
+                    Contains("bucket 1 16 64 ring layer0.bias layer1.weight"),
+                    Contains("bucket 2 8 32 halving_doubling layer0.weight")));
 }
 
 TEST(PlanTableTest, ALongListOfTensorsIsShortened) {
   JobSpec spec = RingSpec();
   spec.mutable_experiment()->mutable_buckets()->set_first_cap_bytes(1 << 20);
-  EXPECT_THAT(LinesOf(spec), Contains("bucket 0 27 108 layer0.weight layer0.bias "
+  EXPECT_THAT(LinesOf(spec), Contains("bucket 0 27 108 ring layer0.weight layer0.bias "
                                       "layer1.weight layer1.bias"));
   TensorSpec& more = *spec.add_tensors();
   more.set_name("scale");
   more.add_shape(1);
   EXPECT_THAT(LinesOf(spec),
-              Contains("bucket 0 28 112 5 tensors, layer0.weight to scale"));
+              Contains("bucket 0 28 112 ring 5 tensors, layer0.weight to scale"));
 }
 
 // Buckets of 3, 16 and 8 elements are cut into 2 + 1, 8 + 8 and 4 + 4.

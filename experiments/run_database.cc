@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "experiments/ring_config.h"
 
 namespace psring {
 
@@ -28,6 +29,13 @@ CREATE TABLE runs (
   outcome TEXT,
   UNIQUE (name, seed)
 );
+CREATE TABLE bucket_plan (
+  run INTEGER NOT NULL REFERENCES runs,
+  bucket INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  algorithm TEXT,
+  PRIMARY KEY (run, bucket)
+) WITHOUT ROWID;
 CREATE TABLE processes (
   run INTEGER NOT NULL REFERENCES runs,
   role TEXT NOT NULL,
@@ -207,6 +215,18 @@ absl::Status RunDatabase::BeginRun(const JobSpec& spec, absl::string_view mode,
       {++run_, spec.arm().name(), SeedAsInteger(spec.experiment().training().seed()),
        spec.job(), mode, spec.workers(), spec.servers(), spec.steps(), configuration,
        absl::ToUnixNanos(started)});
+}
+
+absl::Status RunDatabase::AddPlan(const std::vector<PlannedBucket>& buckets) {
+  for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    const auto& algorithm = buckets[bucket].algorithm;
+    const std::string name = algorithm ? AlgorithmName(*algorithm) : "";
+    RETURN_IF_ERROR(Execute(
+        "INSERT INTO bucket_plan VALUES (?, ?, ?, ?)",
+        {run_, static_cast<int64_t>(bucket), buckets[bucket].bytes,
+         algorithm ? SqliteValue(absl::string_view(name)) : SqliteValue(nullptr)}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunDatabase::EndRun(absl::Time ended, const absl::Status& outcome) {

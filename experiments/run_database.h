@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "experiments/planned_buckets.h"
 #include "experiments/sqlite.h"
 #include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
@@ -22,7 +24,7 @@ namespace psring {
 // The file's tables, as SQL; experiments/SCHEMA.md says what each column means. A change
 // of it raises the version, which the file carries as PRAGMA user_version.
 extern const char kRunSchema[];
-inline constexpr int kRunSchemaVersion = 2;
+inline constexpr int kRunSchemaVersion = 3;
 
 // SQLite's integers have a sign: seeds from 2^63 on are negative in the file.
 int64_t SeedAsInteger(uint64_t seed);
@@ -47,6 +49,7 @@ class RunDatabase {
   // `configuration` is the resolved experiment with the arm alone.
   absl::Status BeginRun(const JobSpec& spec, absl::string_view mode,
                         absl::string_view configuration, absl::Time started);
+  absl::Status AddPlan(const std::vector<PlannedBucket>& buckets);
   absl::Status EndRun(absl::Time ended, const absl::Status& outcome);
 
   absl::Status AddProcess(const Hello& process, absl::Time joined);

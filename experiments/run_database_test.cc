@@ -156,6 +156,15 @@ TEST_F(RunDatabaseTest, ARunAndItsProcesses) {
                           "2|second|2000000000000|ok"));
 }
 
+TEST_F(RunDatabaseTest, APlanIsOneRowForEachBucket) {
+  ASSERT_OK(BeginRun("first"));
+  ASSERT_OK(BeginRun("second"));
+  ASSERT_OK(database_->AddPlan(
+      {{.bytes = 12, .algorithm = RingMode::HALVING_DOUBLING}, {.bytes = 28}}));
+  EXPECT_THAT(Rows("SELECT * FROM bucket_plan", 4),
+              ElementsAre("2|0|12|halving_doubling", "2|1|28|NULL"));
+}
+
 TEST_F(RunDatabaseTest, BucketsContributionsEventsAndRecordingTime) {
   ASSERT_OK(BeginRun("first"));
   RecordBatch worker;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "experiments/arm_runs.h"
+#include "experiments/ring_config.h"
 #include "nlohmann/json.hpp"
 
 namespace psring {
@@ -82,6 +83,13 @@ Json RunJson(const ArmResult& run) {
   json["time_to_target_seconds"] =
       run.time_to_target_seconds ? Json(*run.time_to_target_seconds) : Json(nullptr);
   AddContributions(run, &json);
+  json["buckets"] = Json::array();
+  for (const PlannedBucket& bucket : run.buckets) {
+    json["buckets"].push_back(
+        {{"bytes", bucket.bytes},
+         {"algorithm",
+          bucket.algorithm ? Json(AlgorithmName(*bucket.algorithm)) : Json(nullptr)}});
+  }
   json["skipped_buckets"] = run.skipped_buckets;
   json["endpoints"] = Json::array();
   for (const EndpointTraffic& endpoint : run.endpoints) {

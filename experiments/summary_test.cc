@@ -52,6 +52,8 @@ TEST(SummaryTest, HasEveryField) {
                          "dropped": 256.0, "staleness_mean": 1.25, "staleness_max": 2},
                         {"worker": 1, "made": 514.0, "applied": 257.5,
                          "dropped": 256.5, "staleness_mean": 1.75, "staleness_max": 1}],
+      "buckets": [{"bytes": 12, "algorithm": null},
+                  {"bytes": 28, "algorithm": "halving_doubling"}],
       "skipped_buckets": 8,
       "endpoints": [{"name": "worker 0", "role": "worker", "steps": 1024,
                      "payload_out": 4194304, "payload_in": 2097152,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ring/algorithm.h"
+#include "ring/algorithm_by_size.h"
 #include "ring/shared_memory_traffic.h"
 
 namespace psring {
@@ -15,13 +16,16 @@ std::vector<EndpointFormula> StepTraffic(const JobSpec& spec, const JobPlan& pla
       worker.out = worker.in = WorkerStepBytes(plan.slots);
     } else if (spec.arm().has_ring()) {
       const int position = RingOrderOf(spec).PositionOf(rank);
+      const AlgorithmBySize algorithms(spec.arm().ring());
       for (const Bucket& bucket : plan.buckets.buckets) {
         const OperationBytes bytes =
             spec.arm().ring().transport() == RingMode::SHARED_MEMORY
                 ? SharedMemoryPayload(OperationKind::kAllReduce, bucket.range.count,
                                       position, spec.workers())
-                : PayloadBytes(spec.arm().ring().algorithm(), OperationKind::kAllReduce,
-                               bucket.range.count, position, spec.workers());
+                : PayloadBytes(
+                      algorithms.For(bucket.range.count * int64_t{sizeof(float)}),
+                      OperationKind::kAllReduce, bucket.range.count, position,
+                      spec.workers());
         worker.out += bytes.out;
         worker.in += bytes.in;
       }

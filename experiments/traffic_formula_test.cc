@@ -59,6 +59,22 @@ TEST(TrafficFormulaTest, RingByHand) {
                           Endpoint("worker 2", "worker", 4 * (4 + 9), 4 * (4 + 10))));
 }
 
+// By size: the bucket of 3 goes up the tree and down again, with worker 0 as its root,
+// that of 7 round the ring as above.
+TEST(TrafficFormulaTest, AutoByHand) {
+  JobSpec spec = RingSpec(3);
+  RingMode& ring = *spec.mutable_arm()->mutable_ring();
+  ring.set_algorithm(RingMode::AUTO);
+  AlgorithmChoice& small = *ring.add_choices();
+  small.set_up_to_bytes(12);
+  small.set_algorithm(RingMode::TREE);
+  ring.add_choices()->set_algorithm(RingMode::RING);
+  EXPECT_THAT(TrafficOf(spec),
+              ElementsAre(Endpoint("worker 0", "worker", 4 * (6 + 9), 4 * (6 + 9)),
+                          Endpoint("worker 1", "worker", 4 * (3 + 10), 4 * (3 + 9)),
+                          Endpoint("worker 2", "worker", 4 * (3 + 9), 4 * (3 + 10))));
+}
+
 // Workers send and receive all 10 elements. Server 0 has 2 of 3 and 4 of 7 elements,
 // server 1 the others, and each meets 3 workers.
 TEST(TrafficFormulaTest, ServersByHand) {

@@ -1,10 +1,9 @@
 #include "ring/algorithm.h"
 
-#include <algorithm>
-#include <bit>
 #include <set>
 
 #include "glog/logging.h"
+#include "ring/algorithm_shape.h"
 #include "ring/ring_schedule.h"
 
 namespace psring {
@@ -14,22 +13,6 @@ constexpr auto kSend = MoveKind::kSend;
 constexpr auto kAdd = MoveKind::kAdd;
 constexpr auto kReplace = MoveKind::kReplace;
 constexpr auto kAcknowledge = MoveKind::kAcknowledge;
-
-// One position's view of an operation: what all builders below need.
-struct Part {
-  int64_t count;
-  int position;
-  int ranks;
-
-  Range all() const { return {.begin = 0, .count = count}; }
-  Range chunk(int position) const { return PartitionRange(count, ranks, position); }
-  // Chunks first .. end - 1, which lie side by side.
-  Range chunks(int first, int end) const {
-    const int64_t begin = first == ranks ? count : chunk(first).begin;
-    return {.begin = begin, .count = (end == ranks ? count : chunk(end).begin) - begin};
-  }
-  int64_t own() const { return chunk(position).count; }
-};
 
 // --- Ring: ring_schedule.h. What is sent in one hop was received in the hop before. An
 // all-gather's final value of an element comes round only after this rank's partial sum
@@ -75,54 +58,9 @@ void AppendRing(OperationKind kind, const Part& part, MoveList* moves) {
   }
 }
 
-OperationBytes RingElements(OperationKind kind, const Part& part) {
-  const int64_t n = part.count;
-  const int64_t left = part.chunk(LeftOf(part.position, part.ranks)).count;
-  const int64_t right = part.chunk(RightOf(part.position, part.ranks)).count;
-  switch (kind) {
-    case OperationKind::kBarrier:
-    case OperationKind::kAllReduce:
-      return {.out = 2 * n - part.own() - right, .in = 2 * n - left - part.own()};
-    case OperationKind::kReduceScatter:
-      return {.out = n - part.own(), .in = n - left};
-    case OperationKind::kAllGather:
-      return {.out = n - right, .in = n - part.own()};
-    case OperationKind::kBroadcast:
-      return {.out = part.position == part.ranks - 1 ? 0 : n,
-              .in = part.position == 0 ? 0 : n};
-  }
-  return {};
-}
-
-// --- Trees. The parent of a position lies nearer to 0, its children farther; the subtree
-// of a position is a run of positions that begins with it, so that its chunks are one
-// range. Sums go up, child by child in ascending order; results come down. What comes
-// down to an element comes only after this rank's sum of it has gone up.
-//
-//   binomial      parent(v) = v without its lowest bit: log N levels
-//   star          parent(v) = 0: gather_broadcast
-
-struct Tree {
-  bool star;
-  int ranks;
-
-  int parent(int position) const { return star ? 0 : position & (position - 1); }
-  // One past the last position of the subtree.
-  int end(int position) const {
-    if (position == 0) return ranks;
-    return star ? position + 1 : std::min(ranks, position + (position & -position));
-  }
-  int child_count(int position) const {
-    if (star) return position == 0 ? ranks - 1 : 0;
-    int count = 0;
-    for (int bit = 1; position + bit < end(position); bit *= 2) ++count;
-    return count;
-  }
-  // Ascending, the smallest subtrees first.
-  int child(int position, int index) const {
-    return star ? 1 + index : position + (1 << index);
-  }
-};
+// --- Trees (algorithm_shape.h). Sums go up, child by child in ascending order; results
+// come down. What comes down to an element comes only after this rank's sum of it has
+// gone up.
 
 // The sum of the subtree, ready to go to the parent. Returns the first adding move.
 int AppendUp(const Tree& tree, const Part& part, MoveList* moves) {
@@ -207,30 +145,9 @@ void AppendTree(const Tree& tree, OperationKind kind, const Part& part, MoveList
   }
 }
 
-OperationBytes TreeElements(const Tree& tree, OperationKind kind, const Part& part) {
-  const int64_t n = part.count;
-  const int64_t children = tree.child_count(part.position);
-  const int64_t parents = part.position == 0 ? 0 : 1;
-  const int64_t subtree = part.chunks(part.position, tree.end(part.position)).count;
-  switch (kind) {
-    case OperationKind::kBarrier:
-    case OperationKind::kAllReduce:
-      return {.out = (children + parents) * n, .in = (children + parents) * n};
-    case OperationKind::kReduceScatter:
-      return {.out = parents * n + subtree - part.own(),
-              .in = children * n + parents * subtree};
-    case OperationKind::kAllGather:
-      return {.out = parents * subtree + children * n - (subtree - part.own()),
-              .in = subtree - part.own() + parents * (n - subtree)};
-    case OperationKind::kBroadcast:
-      return {.out = children * n, .in = parents * n};
-  }
-  return {};
-}
-
-// --- Halving and doubling, among P = 2^k groups of one or two neighbouring positions:
-// the first N - P groups are pairs. In a pair the second position only gives its terms to
-// the first beforehand, and gets the result afterwards.
+// --- Halving and doubling, among groups of one or two positions (algorithm_shape.h). In
+// a pair the second position only gives its terms to the first beforehand, and gets the
+// result afterwards.
 //
 //   halving   P groups share a range of chunks. Each sends to its partner, in the other
 //             half of the groups, that half's chunks, and adds its own half's; then the
@@ -240,40 +157,12 @@ OperationBytes TreeElements(const Tree& tree, OperationKind kind, const Part& pa
 // Small sums go by recursive doubling instead: partners exchange everything, and add.
 // Both then compute own + received, which is the same either way round.
 
-struct Groups {
-  int ranks;
-
-  int count() const {
-    return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
-  }
-  int pairs() const { return ranks - count(); }
-  int of(int position) const {
-    return position < 2 * pairs() ? position / 2 : position - pairs();
-  }
-  // Its (first) position; also defined one past the last group.
-  int first(int group) const { return group < pairs() ? 2 * group : group + pairs(); }
-  bool is_second(int position) const {
-    return position < 2 * pairs() && position % 2 == 1;
-  }
-};
-
-// The chunks of all groups that share the bits of `group` above the lowest `bits`.
-Range Region(const Groups& groups, const Part& part, int group, int bits) {
-  const int first = group >> bits << bits;
-  return part.chunks(groups.first(first), groups.first(first + (1 << bits)));
-}
-
-int LogGroups(const Groups& groups) {
-  return std::countr_zero(static_cast<unsigned>(groups.count()));
-}
-
 void AppendHalving(const Groups& groups, const Part& part, int since, MoveList* moves) {
   const int group = groups.of(part.position);
-  for (int bit = LogGroups(groups) - 1; bit >= 0; --bit) {
+  for (int bit = groups.log_count() - 1; bit >= 0; --bit) {
     const int partner = group ^ (1 << bit);
-    moves->Append(kSend, groups.first(partner), Region(groups, part, partner, bit),
-                  since);
-    since = moves->Append(kAdd, groups.first(partner), Region(groups, part, group, bit),
+    moves->Append(kSend, groups.first(partner), groups.region(part, partner, bit), since);
+    since = moves->Append(kAdd, groups.first(partner), groups.region(part, group, bit),
                           since);
   }
 }
@@ -281,26 +170,21 @@ void AppendHalving(const Groups& groups, const Part& part, int since, MoveList* 
 // Trails everything from `since` on: what is sent has come in several moves.
 void AppendDoubling(const Groups& groups, const Part& part, int since, MoveList* moves) {
   const int group = groups.of(part.position);
-  for (int bit = 0; bit < LogGroups(groups); ++bit) {
+  for (int bit = 0; bit < groups.log_count(); ++bit) {
     const int partner = group ^ (1 << bit);
-    moves->Append(kSend, groups.first(partner), Region(groups, part, group, bit), since);
-    moves->Append(kReplace, groups.first(partner), Region(groups, part, partner, bit));
+    moves->Append(kSend, groups.first(partner), groups.region(part, group, bit), since);
+    moves->Append(kReplace, groups.first(partner), groups.region(part, partner, bit));
   }
 }
 
 // An element is added to only after it has gone to the partner as it was.
 void AppendExchanges(const Groups& groups, const Part& part, int since, MoveList* moves) {
   const int group = groups.of(part.position);
-  for (int bit = 0; bit < LogGroups(groups); ++bit) {
+  for (int bit = 0; bit < groups.log_count(); ++bit) {
     const int partner = groups.first(group ^ (1 << bit));
     since = moves->Append(kSend, partner, part.all(), since);
     since = moves->Append(kAdd, partner, part.all(), since);
   }
-}
-
-bool IsSmall(OperationKind kind, int64_t count) {
-  return (kind == OperationKind::kAllReduce || kind == OperationKind::kBarrier) &&
-         count <= kDoublingBytes / int64_t{sizeof(float)};
 }
 
 void AppendHalvingDoubling(OperationKind kind, const Part& part, MoveList* moves) {
@@ -352,41 +236,6 @@ void AppendHalvingDoubling(OperationKind kind, const Part& part, MoveList* moves
   }
 }
 
-OperationBytes HalvingDoublingElements(OperationKind kind, const Part& part) {
-  if (kind == OperationKind::kBroadcast) {
-    return TreeElements({.star = false, .ranks = part.ranks}, kind, part);
-  }
-  const Groups groups{part.ranks};
-  const int group = groups.of(part.position);
-  const int64_t n = part.count;
-  const bool scatters = kind != OperationKind::kAllGather;
-  const bool gathers = kind != OperationKind::kReduceScatter;
-  if (groups.is_second(part.position)) {
-    return {.out = scatters ? n : part.own(),
-            .in = (scatters && gathers) ? n : (scatters ? part.own() : n - part.own())};
-  }
-  OperationBytes elements;
-  if (IsSmall(kind, n)) {
-    elements.out = elements.in = LogGroups(groups) * n;
-  } else {
-    // Halving sends, and doubling receives, all but the group's own chunks; what is kept
-    // in each round of halving is received, and sent in that of doubling.
-    const int64_t others = n - Region(groups, part, group, 0).count;
-    int64_t kept = 0;
-    for (int bit = 0; bit < LogGroups(groups); ++bit) {
-      kept += Region(groups, part, group, bit).count;
-    }
-    elements = {.out = (scatters ? others : 0) + (gathers ? kept : 0),
-                .in = (scatters ? kept : 0) + (gathers ? others : 0)};
-  }
-  if (group < groups.pairs()) {
-    const int64_t seconds = part.chunk(part.position + 1).count;
-    elements.in += scatters ? n : seconds;
-    elements.out += (scatters && gathers) ? n : (scatters ? seconds : n - seconds);
-  }
-  return elements;
-}
-
 }  // namespace
 
 void AppendMoves(Algorithm algorithm, OperationKind kind, int64_t count, int position,
@@ -418,28 +267,6 @@ std::vector<int> LinkedPositions(Algorithm algorithm, int position, int ranks) {
     for (int i = 0; i < moves.size(); ++i) linked.insert(moves[i].peer);
   }
   return {linked.begin(), linked.end()};
-}
-
-OperationBytes PayloadBytes(Algorithm algorithm, OperationKind kind, int64_t count,
-                            int position, int ranks) {
-  if (ranks == 1) return {};
-  const Part part{.count = count, .position = position, .ranks = ranks};
-  const auto elements = [&]() -> OperationBytes {
-    switch (algorithm) {
-      case RingMode::RING:
-        return RingElements(kind, part);
-      case RingMode::HALVING_DOUBLING:
-        return HalvingDoublingElements(kind, part);
-      case RingMode::TREE:
-        return TreeElements({.star = false, .ranks = ranks}, kind, part);
-      case RingMode::GATHER_BROADCAST:
-        return TreeElements({.star = true, .ranks = ranks}, kind, part);
-      default:
-        LOG(FATAL) << "unknown algorithm " << algorithm;
-    }
-  }();
-  const int64_t float_bytes = sizeof(float);
-  return {.out = elements.out * float_bytes, .in = elements.in * float_bytes};
 }
 
 }  // namespace psring

@@ -1,14 +1,16 @@
 #include "ring/ring_exchange.h"
 
-#include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/arithmetic.h"
 #include "common/computed_step_constants.h"
+#include "common/device.h"
 #include "common/errors.h"
 #include "common/optimizer.h"
 #include "common/partition.h"
@@ -21,7 +23,12 @@
 #include "gtest/gtest.h"
 #include "proto/experiment.pb.h"
 #include "ring/algorithm.h"
+#include "ring/operation_header.h"
 #include "ring/ring_test_util.h"
+#include "ring/shared_memory_collectives.h"
+#include "ring/shared_memory_segment.h"
+#include "ring/shared_memory_test_util.h"
+#include "ring/shared_memory_traffic.h"
 
 namespace psring {
 namespace {
@@ -70,12 +77,6 @@ DeviceSpan SpanOf(std::vector<float>& values) {
   return {.data = values.data(), .count = static_cast<int64_t>(values.size())};
 }
 
-std::vector<uint32_t> Bits(const std::vector<float>& values) {
-  std::vector<uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
-  return bits;
-}
-
 // The same training in one loop, element by element.
 std::vector<float> TrainSerially(int ranks) {
   const BucketPlan plan = TestPlan();
@@ -110,16 +111,18 @@ std::vector<float> TrainSerially(int ranks) {
 
 // One rank: the exchange with the buffers that are bound to it.
 struct Replica {
-  Replica(int rank, int ranks, std::unique_ptr<Collectives> collectives)
+  Replica(int rank, int ranks, DeviceBuffer own_gradients,
+          std::unique_ptr<Collectives> collectives)
       : rank(rank),
         parameters(InitialParameters(rank)),
-        gradients(parameters.size()),
+        buffer(std::move(own_gradients)),
+        gradients(buffer.span().host()),
         exchange(std::make_unique<RingExchange>(
             ranks, plan, TestOptimizer(),
             std::make_shared<ComputedStepConstants>(TestOptimizer(), kSteps),
             std::move(collectives), &time)) {}
 
-  absl::Status Bind() { return exchange->Bind(SpanOf(parameters), SpanOf(gradients)); }
+  absl::Status Bind() { return exchange->Bind(SpanOf(parameters), buffer.span()); }
 
   absl::Status LaunchAll(int64_t step) {
     for (const Bucket& bucket : plan.buckets) {
@@ -135,26 +138,67 @@ struct Replica {
   const RealTime time;
   const BucketPlan plan = TestPlan();
   std::vector<float> parameters;
-  std::vector<float> gradients;
+  const DeviceBuffer buffer;  // Of the gradients.
+  const std::span<float> gradients;
   std::unique_ptr<RingExchange> exchange;
 };
 
-std::vector<std::unique_ptr<Replica>> MakeReplicas(TransportKind kind, int ranks) {
-  auto collectives = MakeCollectives(kind, {.order = RingOrder(ranks)});
-  std::vector<std::unique_ptr<Replica>> replicas;
+using Replicas = std::vector<std::unique_ptr<Replica>>;
+
+DeviceBuffer MakeBuffer(int64_t count) {
+  auto values = std::make_shared<std::vector<float>>(count);
+  return DeviceBuffer(SpanOf(*values), [values] {});
+}
+
+template <TransportKind kKind>
+Replicas LinkedReplicas(int ranks) {
+  auto collectives = MakeCollectives(kKind, {.order = RingOrder(ranks)});
+  Replicas replicas;
   for (int rank = 0; rank < ranks; ++rank) {
-    replicas.push_back(
-        std::make_unique<Replica>(rank, ranks, std::move(collectives[rank])));
+    replicas.push_back(std::make_unique<Replica>(
+        rank, ranks, MakeBuffer(TestLayout().count()), std::move(collectives[rank])));
   }
   return replicas;
 }
 
-class RingExchangeTest : public testing::TestWithParam<TransportKind> {};
+// Their gradients lie in the segment.
+Replicas SharedMemoryReplicas(int ranks) {
+  const SharedMemoryJob job = UniqueJob(ranks, TestLayout().count());
+  Replicas replicas(ranks);
+  const auto statuses = RunRanks(ranks, [&](int rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::shared_ptr<SharedMemorySegment> segment,
+                     SharedMemorySegment::Open(ForRank(job, rank), absl::Minutes(5)));
+    replicas[rank] = std::make_unique<Replica>(
+        rank, ranks, segment->buffer(),
+        std::make_unique<SharedMemoryCollectives>(
+            segment, SharedMemoryOptions{.order = RingOrder(ranks)}));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(statuses, testing::Each(IsOk()));
+  return replicas;
+}
+
+// How ranks are connected, and what moves then.
+struct Carrier {
+  const char* name;
+  Replicas (*make)(int ranks);
+  OperationBytes (*payload)(OperationKind kind, int64_t count, int position, int ranks);
+  bool has_wire = true;
+};
+
+OperationBytes RingPayload(OperationKind kind, int64_t count, int position, int ranks) {
+  return PayloadBytes(RingMode::RING, kind, count, position, ranks);
+}
+
+class RingExchangeTest : public testing::TestWithParam<Carrier> {
+ protected:
+  static Replicas MakeReplicas(int ranks) { return GetParam().make(ranks); }
+};
 
 TEST_P(RingExchangeTest, TrainsLikeOneSerialLoop) {
   ASSERT_EQ(TestPlan().buckets.size(), 2u);
   for (const int ranks : {1, 2, 3, 4}) {
-    const auto replicas = MakeReplicas(GetParam(), ranks);
+    const auto replicas = MakeReplicas(ranks);
     const auto statuses = RunRanks(ranks, [&](int rank) -> absl::Status {
       RETURN_IF_ERROR(replicas[rank]->Bind());
       for (int64_t step = 0; step < kSteps; ++step) {
@@ -180,7 +224,7 @@ TEST_P(RingExchangeTest, TrainsLikeOneSerialLoop) {
 
 TEST_P(RingExchangeTest, TrafficIsTheFormula) {
   constexpr int kRanks = 3;
-  const auto replicas = MakeReplicas(GetParam(), kRanks);
+  const auto replicas = MakeReplicas(kRanks);
   const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
     RETURN_IF_ERROR(replicas[rank]->Bind());
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -193,25 +237,30 @@ TEST_P(RingExchangeTest, TrafficIsTheFormula) {
   for (int rank = 0; rank < kRanks; ++rank) {
     OperationBytes step_bytes;
     for (const Bucket& bucket : TestPlan().buckets) {
-      const OperationBytes bytes = PayloadBytes(RingMode::RING, OperationKind::kAllReduce,
-                                                bucket.range.count, rank, kRanks);
+      const OperationBytes bytes =
+          GetParam().payload(OperationKind::kAllReduce, bucket.range.count, rank, kRanks);
       step_bytes.out += bytes.out;
       step_bytes.in += bytes.in;
     }
-    const OperationBytes initial = PayloadBytes(RingMode::RING, OperationKind::kBroadcast,
-                                                TestLayout().count(), rank, kRanks);
+    const OperationBytes initial =
+        GetParam().payload(OperationKind::kBroadcast, TestLayout().count(), rank, kRanks);
     const ExchangeTraffic traffic = replicas[rank]->exchange->traffic();
     EXPECT_EQ(traffic.payload_out, kSteps * step_bytes.out);
     EXPECT_EQ(traffic.payload_in, kSteps * step_bytes.in);
     EXPECT_EQ(traffic.initial_out, initial.out);
     EXPECT_EQ(traffic.initial_in, initial.in);
+    if (!GetParam().has_wire) {
+      EXPECT_EQ(traffic.wire_out, std::nullopt);
+      EXPECT_EQ(traffic.wire_in, std::nullopt);
+      continue;
+    }
     EXPECT_GT(traffic.wire_out, traffic.payload_out + traffic.initial_out);
     EXPECT_GT(traffic.wire_in, traffic.payload_in + traffic.initial_in);
   }
 }
 
 TEST_P(RingExchangeTest, BindGivesEveryRankTheFirstOnesParameters) {
-  const auto replicas = MakeReplicas(GetParam(), 3);
+  const auto replicas = MakeReplicas(3);
   ASSERT_THAT(RunRanks(3, [&](int rank) { return replicas[rank]->Bind(); }),
               testing::Each(IsOk()));
   for (const auto& replica : replicas) {
@@ -220,7 +269,7 @@ TEST_P(RingExchangeTest, BindGivesEveryRankTheFirstOnesParameters) {
 }
 
 TEST_P(RingExchangeTest, AbortDuringFinishReachesBothSides) {
-  const auto replicas = MakeReplicas(GetParam(), 2);
+  const auto replicas = MakeReplicas(2);
   ASSERT_THAT(RunRanks(2, [&](int rank) { return replicas[rank]->Bind(); }),
               testing::Each(IsOk()));
   Replica& aborted = *replicas[0];
@@ -243,7 +292,7 @@ TEST_P(RingExchangeTest, AbortDuringFinishReachesBothSides) {
 }
 
 TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
-  const auto replicas = MakeReplicas(GetParam(), 2);
+  const auto replicas = MakeReplicas(2);
   ASSERT_THAT(RunRanks(2, [&](int rank) { return replicas[rank]->Bind(); }),
               testing::Each(IsOk()));
   replicas[1]->exchange.reset();
@@ -259,7 +308,7 @@ TEST_P(RingExchangeTest, TheErrorOfAPeerReachesFinishAndEveryLaterCall) {
 }
 
 TEST_P(RingExchangeTest, WithoutConstantsAStepEndsTheExchange) {
-  const auto replicas = MakeReplicas(GetParam(), 2);
+  const auto replicas = MakeReplicas(2);
   const auto statuses = RunRanks(2, [&](int rank) -> absl::Status {
     RETURN_IF_ERROR(replicas[rank]->Bind());
     for (int64_t step = 0;; ++step) {
@@ -276,14 +325,14 @@ TEST_P(RingExchangeTest, WithoutConstantsAStepEndsTheExchange) {
 }
 
 TEST_P(RingExchangeTest, BindFailsWithoutItsPeer) {
-  const auto replicas = MakeReplicas(GetParam(), 2);
+  const auto replicas = MakeReplicas(2);
   replicas[1]->exchange.reset();
   EXPECT_THAT(replicas[0]->Bind(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("worker 1 gave up")));
 }
 
 TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {
-  const auto replicas = MakeReplicas(GetParam(), 1);
+  const auto replicas = MakeReplicas(1);
   Replica& replica = *replicas[0];
   RingExchange& exchange = *replica.exchange;
   const Bucket& first = replica.plan.buckets[0];
@@ -294,7 +343,7 @@ TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {
 
   EXPECT_THAT(launch(0, first), is_refused);  // Not bound.
   std::vector<float> short_buffer(3);
-  EXPECT_THAT(exchange.Bind(SpanOf(short_buffer), SpanOf(replica.gradients)),
+  EXPECT_THAT(exchange.Bind(SpanOf(short_buffer), replica.buffer.span()),
               StatusIs(absl::StatusCode::kInvalidArgument, testing::_));
   ASSERT_OK(replica.Bind());
   EXPECT_THAT(replica.Bind(), is_refused);
@@ -316,8 +365,14 @@ TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {
   EXPECT_OK(exchange.Finish(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, RingExchangeTest,
-                         testing::Values(TransportKind::kInProcess, TransportKind::kTcp));
+INSTANTIATE_TEST_SUITE_P(
+    Carriers, RingExchangeTest,
+    testing::Values(Carrier{"InProcess", &LinkedReplicas<TransportKind::kInProcess>,
+                            &RingPayload},
+                    Carrier{"Tcp", &LinkedReplicas<TransportKind::kTcp>, &RingPayload},
+                    Carrier{"SharedMemory", &SharedMemoryReplicas, &SharedMemoryPayload,
+                            /*has_wire=*/false}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace psring

@@ -67,10 +67,10 @@ absl::Status JudgeHandshake(const Handshake& handshake, const RingMember& self,
                                             self.lanes, " each way: ", both));
   }
   if (handshake.layout_fingerprint != self.layout_fingerprint) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("its tensors or buckets differ from this rank's (fingerprint "
-                        "%016x there, %016x here): %s",
-                        handshake.layout_fingerprint, self.layout_fingerprint, both));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "its settings, tensors or buckets differ from this rank's (fingerprint "
+        "%016x there, %016x here): %s",
+        handshake.layout_fingerprint, self.layout_fingerprint, both));
   }
   return absl::OkStatus();
 }

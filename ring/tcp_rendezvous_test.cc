@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/errors.h"
+#include "common/job_plan.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -182,6 +184,35 @@ TEST(TcpRendezvousTest, PeersWithOtherLayoutsFailAtOnceOnBothSides) {
   });
   EXPECT_THAT(statuses, testing::Each(StatusIs(absl::StatusCode::kFailedPrecondition,
                                                HasSubstr("tensors or buckets differ"))));
+}
+
+// A job's fingerprint covers AUTO's table, so that ranks with different ones never meet.
+TEST(TcpRendezvousTest, PeersWithOtherTablesFailAtOnceAndBothNameThem) {
+  std::unique_ptr<PeerListener> listeners[] = {ListenOnLoopback(), ListenOnLoopback()};
+  const std::string addresses[] = {AddressOf(*listeners[0]), AddressOf(*listeners[1])};
+  uint64_t fingerprints[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    JobSpec spec;
+    RingMode& ring = *spec.mutable_arm()->mutable_ring();
+    ring.set_algorithm(RingMode::AUTO);
+    ring.add_choices()->set_up_to_bytes(rank + 1);
+    fingerprints[rank] = Fingerprint(spec);
+  }
+  const auto statuses = RunRanks(2, [&](int rank) {
+    RingMember self = Member(rank, 2);
+    self.layout_fingerprint = fingerprints[rank];
+    return Connect(std::move(listeners[rank]), self, addresses[1 - rank]).status();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(
+        statuses[rank],
+        StatusIs(
+            absl::StatusCode::kFailedPrecondition,
+            HasSubstr(absl::StrFormat(
+                "its settings, tensors or buckets differ from this rank's (fingerprint "
+                "%016x there, %016x here)",
+                fingerprints[1 - rank], fingerprints[rank]))));
+  }
 }
 
 TEST(TcpRendezvousTest, BadAddressesAreErrors) {

@@ -1,6 +1,7 @@
 #include "ring/transport_collectives.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -11,11 +12,14 @@ namespace psring {
 
 std::vector<int> LinkedRanks(const CollectiveOptions& options, int rank) {
   const RingOrder& order = options.order;
-  std::vector<int> linked =
-      LinkedPositions(options.algorithm, order.PositionOf(rank), order.ranks());
-  for (int& peer : linked) peer = order.RankAt(peer);
-  std::ranges::sort(linked);
-  return linked;
+  std::set<int> linked;
+  for (const Algorithm algorithm : options.algorithm.all()) {
+    for (const int position :
+         LinkedPositions(algorithm, order.PositionOf(rank), order.ranks())) {
+      linked.insert(order.RankAt(position));
+    }
+  }
+  return {linked.begin(), linked.end()};
 }
 
 TransportCollectives::TransportCollectives(int rank, std::unique_ptr<Transport> transport,
@@ -66,8 +70,8 @@ absl::Status TransportCollectives::Run(OperationKind kind, OperationTag tag,
   RETURN_IF_ERROR(failure_);
   if (runner_ == nullptr) return absl::OkStatus();
   moves_.Clear();
-  AppendMoves(options_.algorithm, kind, values.count, position_, options_.order.ranks(),
-              &moves_);
+  AppendMoves(options_.algorithm.For(values.count * int64_t{sizeof(float)}), kind,
+              values.count, position_, options_.order.ranks(), &moves_);
   for (int i = 0; i < moves_.size(); ++i) {
     moves_[i].peer = options_.order.RankAt(moves_[i].peer);
   }

@@ -13,7 +13,7 @@
 #include "common/device_span.h"
 #include "common/link_counters.h"
 #include "common/ring_order.h"
-#include "ring/algorithm.h"
+#include "ring/algorithm_by_size.h"
 #include "ring/collectives.h"
 #include "ring/operation_header.h"
 #include "ring/operation_runner.h"
@@ -24,7 +24,9 @@ namespace psring {
 struct CollectiveOptions {
   // Of the ranks; positions in it take the places of ring/algorithm.h.
   RingOrder order;
-  Algorithm algorithm = RingMode::RING;
+  // Decides by the bytes of all values of an operation, whatever its kind. The same on
+  // all ranks.
+  AlgorithmBySize algorithm = RingMode::RING;
   // How long a rank inside an operation goes without moving a byte before it gives its
   // peers up. Longer than the slowest rank may lag behind the fastest.
   absl::Duration stall_timeout = absl::Seconds(60);
@@ -32,7 +34,7 @@ struct CollectiveOptions {
   uint64_t job_fingerprint = 0;
 };
 
-// The ranks that `rank` needs links to, ascending.
+// The ranks that `rank` needs links to, by whichever algorithm, ascending.
 std::vector<int> LinkedRanks(const CollectiveOptions& options, int rank);
 
 // Works in the calling thread, and allocates nothing after construction unless an
@@ -41,9 +43,12 @@ std::vector<int> LinkedRanks(const CollectiveOptions& options, int rank);
 // Invariants, each with a test of its name:
 //  1. FoldOrder: an element of chunk c is ((x_{c+1} + x_{c+2}) + ...) + x_c, by position,
 //     in a sum by RING; by GATHER_BROADCAST it is ((x_0 + x_1) + ...) + x_{N-1}. In every
-//     algorithm the order depends on the count, N and the element alone.
+//     algorithm, and where it goes by size, the order depends on the count, N and the
+//     element alone.
 //  2. PayloadIsTheFormula: payload bytes are PayloadBytes exactly.
-//  3. NeverAWrongSum: ranks at different operations all get an error with both sides.
+//  3. NeverAWrongSum: ranks at different operations all get an error with both sides. Of
+//     ranks whose counts call for different algorithms it may be that they never meet;
+//     then the error is that of a stalled rank.
 //  4. NobodyHangs: a rank that fails aborts its transport, so that all others fail, with
 //     its reason.
 class TransportCollectives final : public Collectives {

@@ -113,6 +113,43 @@ TEST_F(BenchTest, EveryTransportAndAlgorithmSumsRight) {
   }
 }
 
+TEST_F(BenchTest, AutoSumsRightAndIsTheReferenceWhereItComesFirst) {
+  const nlohmann::json rows =
+      Rows(4, {"--transport", "tcp,grpc", "--algorithm", "auto,tree"});
+  EXPECT_THAT(ContestantsOf(rows),
+              ElementsAre("psring auto tcp", "psring tree tcp", "psring auto grpc",
+                          "psring tree grpc", "raw ring tcp"));
+  EXPECT_TRUE(rows[0]["ratio"].is_null());
+  EXPECT_GT(rows[1]["ratio"], 0);
+}
+
+// Runs with 2 and then with 4 ranks fill one file, which an experiment can use.
+TEST_F(BenchTest, WritesTheTableOfTheFastest) {
+  const std::string path =
+      Write("table",
+            "choices { transport: TCP workers: 2 algorithm: GATHER_BROADCAST }\n"
+            "choices { transport: TCP workers: 9 algorithm: TREE }\n");
+  for (const int ranks : {2, 4}) {
+    Rows(ranks, {"--algorithm", "ring,auto,halving_doubling", "--write-table", path});
+  }
+  std::stringstream table;
+  table << std::ifstream(path).rdbuf();
+  EXPECT_THAT(table.str(), AllOf(HasSubstr("transport: TCP workers: 2 "),
+                                 HasSubstr("transport: TCP workers: 4 "),
+                                 HasSubstr("transport: TCP workers: 9 algorithm: TREE"),
+                                 testing::Not(HasSubstr("GATHER_BROADCAST"))));
+  const std::string config = Config(1);
+  std::stringstream experiment;
+  experiment << std::ifstream(config).rdbuf() << "arms { name: \"auto\" ring {\n"
+             << "algorithm: AUTO\n"
+             << table.str() << "} }\n";
+  const auto psring =
+      Start("compare", Write("auto.textproto", experiment.str()), {"--print-config"});
+  EXPECT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->out(),
+              AllOf(HasSubstr("workers: 2"), testing::Not(HasSubstr("workers: 4"))));
+}
+
 TEST_F(BenchTest, ConnectionsAndSpinningSumRight) {
   for (const char* transport : {"tcp", "grpc", "shared_memory"}) {
     Rows(2, {"--transport", transport, "--connections", "3", "--spin"});
@@ -144,6 +181,12 @@ TEST_F(BenchTest, WrongUsageIsOneLineAndStartsNothing) {
            {{"--algorithm", "ring,ring"}, "--algorithm names ring twice"},
            {{"--against", "nccl"}, "--against nccl: not one of gloo, openmpi"},
            {{"--connections", "0"}, "--connections 0: 1 to 64"},
+           {{"--algorithm", "auto", "--write-table", Path("table")},
+            "--write-table: there is nothing to choose from"},
+           {{"--transport", "shared_memory", "--write-table", Path("table")},
+            "--write-table: there is nothing to choose from"},
+           {{"--write-table", Write("broken", "choices { transport: TCP }")},
+            "broken:1: choices[0].workers: missing; allowed: at least 2"},
            {{"--transport", "shared_memory", "--against", "gloo"},
             "Gloo has TCP only, so it needs --transport tcp"}}) {
     const auto bench = Bench(arguments);

@@ -95,6 +95,41 @@ TEST_F(EndToEndTest, AnotherAlgorithmMovesTheBytesOfItsFormula) {
   EXPECT_EQ(arm["endpoints"][3]["payload_out"], 12730 * 4 * 4);
 }
 
+// The buckets have 744 and 50176 bytes: the last is the weights of layer 0.
+TEST_F(EndToEndTest, AutoSumsEachBucketByTheAlgorithmForItsSizeAndSaysSo) {
+  const auto psring =
+      Start("run", Config(4),
+            {"--arm", "ring", "--set", "cluster.workers=4", "--set",
+             "arms[1].ring={algorithm: AUTO"
+             " choices { transport: TCP workers: 3 up_to_bytes: 744 algorithm: TREE }"
+             " choices { transport: TCP workers: 3 algorithm: GATHER_BROADCAST }"
+             " choices { transport: TCP workers: 8 algorithm: RING }}"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json arm = Summary()["arms"][0];
+  EXPECT_EQ(arm["mode"], "auto all-reduce");
+  EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+  EXPECT_EQ(arm["certificates"]["replica"], "PASS");
+  EXPECT_EQ(arm["buckets"], nlohmann::json::parse(R"([
+    {"bytes": 744, "algorithm": "tree"}, {"bytes": 50176, "algorithm": "gather_broadcast"}
+  ])"));
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM bucket_plan WHERE run = 1 AND (bucket, bytes, "
+                     "algorithm) IN (VALUES (0, 744, 'tree'), (1, 50176, "
+                     "'gather_broadcast'))"),
+            2);
+  // In each of 4 steps: up the tree and, of the large bucket, to worker 0.
+  EXPECT_EQ(arm["endpoints"][3]["payload_out"], 4 * (744 + 50176));
+  EXPECT_EQ(arm["endpoints"][0]["payload_out"], 4 * (2 * 744 + 3 * 50176));
+}
+
+TEST_F(EndToEndTest, SharedMemoryIsNotForProcessesOnOtherHosts) {
+  const auto psring = Start("run", Config(4),
+                            {"--arm", "ring", "--external", "--listen", "127.0.0.1:0",
+                             "--set", "arms[1].ring.transport=SHARED_MEMORY"});
+  EXPECT_THAT(psring->Wait(kPatience), Optional(2));
+  EXPECT_THAT(psring->err(), HasSubstr("arm 'ring': ring.transport: is SHARED_MEMORY"));
+  EXPECT_FALSE(fs::exists(Path("out")));
+}
+
 TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   const auto psring = Start("compare", Config(12));
   ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
@@ -108,6 +143,7 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   EXPECT_THAT(per_run("processes"), ElementsAre(4, 2));
   EXPECT_THAT(per_run("steps"), ElementsAre(24, 24));
   EXPECT_THAT(per_run("buckets"), ElementsAre(48, 48));
+  EXPECT_THAT(per_run("bucket_plan"), ElementsAre(2, 2));
   EXPECT_THAT(per_run("digests"), ElementsAre(24, 24));
   EXPECT_THAT(per_run("contributions"), ElementsAre(96, 0));
   EXPECT_THAT(per_run("evaluations"), ElementsAre(3, 3));

@@ -19,6 +19,7 @@
 #include "common/time_source.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "ring/algorithm_by_size.h"
 #include "ring/grpc_test_util.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_test_util.h"
@@ -238,6 +239,39 @@ TEST_P(EquivalenceTest, EveryAlgorithmGivesTheSameBitsInEveryRun) {
     if (GetParam() <= 2) {
       EXPECT_EQ(once, TrainRing(GetParam(), TransportKind::kInProcess));
     }
+  }
+}
+
+// Of AUTO with these rows.
+AlgorithmBySize BySize(const std::string& rows) {
+  RingMode settings;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("algorithm: AUTO " + rows,
+                                                            &settings));
+  return AlgorithmBySize(settings);
+}
+
+// Of buckets of 68, 200, 648 and 2040 bytes.
+TEST_P(EquivalenceTest, AlgorithmsBySizeGiveTheSameBitsInEveryRun) {
+  const auto ring = TrainRing(GetParam(), TransportKind::kInProcess);
+  const CollectiveOptions mixed = {
+      .order = RingOrder(GetParam()),
+      .algorithm = BySize("choices { up_to_bytes: 300 algorithm: HALVING_DOUBLING }"
+                          "choices { up_to_bytes: 700 algorithm: GATHER_BROADCAST }"
+                          "choices { algorithm: RING }")};
+  const auto once = TrainRing(TransportKind::kInProcess, mixed);
+  EXPECT_EQ(TrainRing(TransportKind::kTcp, mixed), once);
+  EXPECT_EQ(TrainRing(MakeGrpcTransports<1>(GetParam()), mixed), once);
+  if (GetParam() <= 2) {
+    EXPECT_EQ(once, ring);
+  } else {
+    EXPECT_NE(once, ring);
+  }
+  for (const char* rows : {"choices { algorithm: RING }",
+                           "choices { up_to_bytes: 67 algorithm: TREE }"
+                           "choices { algorithm: RING }"}) {
+    const CollectiveOptions options = {.order = RingOrder(GetParam()),
+                                       .algorithm = BySize(rows)};
+    EXPECT_EQ(TrainRing(TransportKind::kTcp, options), ring) << rows;
   }
 }
 

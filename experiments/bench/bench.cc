@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,13 +16,17 @@
 #include "CLI/Formatter.hpp"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
+#include "experiments/algorithm_table.h"
 #include "experiments/bench/conductor.h"
 #include "experiments/bench/contestants.h"
+#include "experiments/bench/fastest.h"
 #include "experiments/bench/options.h"
 #include "experiments/bench/report.h"
 #include "experiments/bench/result.h"
+#include "experiments/child_processes.h"
 #include "experiments/environment.h"
 
 namespace psring {
@@ -31,12 +36,6 @@ namespace {
 constexpr absl::Duration kPatience = absl::Minutes(2);
 // A reply must fit into a packet.
 constexpr int kMostIterations = 10'000;
-
-std::string BinaryOf(const std::string& relative) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / relative).string();
-}
 
 // Measures all sizes and contestants in rounds: each round has every size, and for each
 // size every contestant, one right after the other. What disturbs the machine for longer
@@ -147,8 +146,31 @@ absl::Status Write(const std::string& path, const std::string& text) {
               : absl::InternalError(absl::StrCat("cannot write ", path));
 }
 
+// The table in whose place the measured one is to be written, if any: what the file has
+// already, which is nothing where there is none.
+absl::StatusOr<AlgorithmTable> TableToUpdate(const BenchOptions& options) {
+  AlgorithmTable table;
+  if (options.table_path.empty()) return table;
+  const auto has_other_than = [](const std::vector<std::string>& values,
+                                 absl::string_view value) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const std::string& other) { return other != value; });
+  };
+  if (!has_other_than(options.algorithms, "auto") ||
+      !has_other_than(options.transports, "shared_memory")) {
+    return absl::InvalidArgumentError(
+        "--write-table: there is nothing to choose from; it needs other algorithms than "
+        "auto, over tcp or grpc");
+  }
+  std::ifstream file(options.table_path);
+  if (!file) return table;
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return ReadAlgorithmTable(text, options.table_path);
+}
+
 absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes, SizesOf(options));
+  ASSIGN_OR_RETURN(AlgorithmTable table, TableToUpdate(options));
   std::string folder =
       (std::filesystem::temp_directory_path() / "psring-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
@@ -156,9 +178,10 @@ absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   }
   // Stays after a failure, for the logs in it.
   absl::Cleanup remove_folder = [&] { std::filesystem::remove_all(folder); };
-  const BenchPrograms programs{.rank = BinaryOf("bench/bench_rank"),
-                               .gloo = BinaryOf("peers/gloo_rank"),
-                               .open_mpi = BinaryOf("peers/open_mpi_rank")};
+  const BenchPrograms programs{
+      .rank = BuiltProgram("experiments/bench/bench_rank"),
+      .gloo = BuiltProgram("experiments/peers/gloo_rank"),
+      .open_mpi = BuiltProgram("experiments/peers/open_mpi_rank")};
   ASSIGN_OR_RETURN(std::vector<ContestantPlan> plans,
                    PlanContestants(options, sizes.back(), programs, folder));
 
@@ -185,8 +208,9 @@ absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   std::cout << BenchTable(rows) << BenchFooter(context) << std::flush;
   RETURN_IF_ERROR(Write(options.json_path, BenchJson(context, rows)));
   RETURN_IF_ERROR(Write(options.csv_path, BenchCsv(rows)));
-  return bench.first_wrong().empty() ? absl::OkStatus()
-                                     : CheckFailedError(bench.first_wrong());
+  if (!bench.first_wrong().empty()) return CheckFailedError(bench.first_wrong());
+  UpdateTable(FastestAlgorithms(rows, options.ranks), &table);
+  return Write(options.table_path, PrintAlgorithmTable(table));
 }
 
 }  // namespace
@@ -218,7 +242,8 @@ void AddBenchCommand(CLI::App* app, std::string command,
   add("--ranks", options->ranks, "Processes");
   add("--transport", options->transports, "tcp, shared_memory, grpc")->delimiter(',');
   add("--algorithm", options->algorithms,
-      "ring, halving_doubling, tree, gather_broadcast; shared memory has one of its own")
+      "ring, halving_doubling, tree, gather_broadcast, auto; not for shared memory, "
+      "which has one of its own")
       ->delimiter(',');
   add("--connections", options->connections, "Parallel connections between two ranks");
   all_reduce->add_flag("--spin", options->spin,
@@ -226,6 +251,9 @@ void AddBenchCommand(CLI::App* app, std::string command,
   add("--against", options->against, "Other libraries: gloo, openmpi")->delimiter(',');
   add("--json", options->json_path, "Also writes the rows to this file");
   add("--csv", options->csv_path, "Also writes the rows to this file");
+  add("--write-table", options->table_path,
+      "Writes the fastest algorithm of each size to this table for auto; its rows for "
+      "other transports and numbers of ranks stay");
   all_reduce->callback([=, command = std::move(command)] {
     *chosen = [=] { return RunBench(*options, command); };
   });

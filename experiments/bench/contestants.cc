@@ -6,19 +6,24 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
 #include "experiments/bench/inputs.h"
+#include "experiments/config_text.h"
+#include "experiments/ring_config.h"
+#include "glog/logging.h"
+#include "proto/experiment.pb.h"
 
 namespace psring {
 namespace {
 
 constexpr absl::string_view kTransports[] = {"tcp", "shared_memory", "grpc"};
 constexpr absl::string_view kAlgorithms[] = {"ring", "halving_doubling", "tree",
-                                             "gather_broadcast"};
+                                             "gather_broadcast", "auto"};
 constexpr absl::string_view kPeers[] = {"gloo", "openmpi"};
 
 using Values = std::vector<std::string>;
@@ -63,7 +68,7 @@ class Planner {
       }
     }
     if (Has(options_.transports, "tcp")) {
-      AddRanks(Add({"raw", "ring", "tcp"}), programs_.rank, {"--transport", "raw"});
+      AddRanks(Add({"raw", "ring", "tcp"}), programs_.rank, {});
     }
     if (Has(options_.against, "gloo")) RETURN_IF_ERROR(AddGloo());
     if (Has(options_.against, "openmpi")) RETURN_IF_ERROR(AddOpenMpi());
@@ -118,13 +123,25 @@ class Planner {
     }
   }
 
+  // As an arm of psring would have them.
+  RingMode SettingsOf(const std::string& algorithm, const std::string& transport) const {
+    RingMode settings;
+    RingMode::Algorithm algorithm_value;
+    RingMode::Transport transport_value;
+    CHECK(RingMode::Algorithm_Parse(absl::AsciiStrToUpper(algorithm), &algorithm_value) &&
+          RingMode::Transport_Parse(absl::AsciiStrToUpper(transport), &transport_value));
+    settings.set_algorithm(algorithm_value);
+    settings.set_transport(transport_value);
+    settings.set_connections(options_.connections);
+    settings.set_spin(options_.spin);
+    FillRingDefaults(options_.ranks, &settings);
+    return settings;
+  }
+
   void AddPsring(const std::string& algorithm, const std::string& transport) {
-    Values more = {"--transport",   transport,
-                   "--algorithm",   algorithm,
-                   "--connections", absl::StrCat(options_.connections),
-                   "--most-count",  absl::StrCat(most_bytes_ / int64_t{sizeof(float)})};
-    if (options_.spin) more.push_back("--spin");
-    AddRanks(Add({"psring", algorithm, transport}), programs_.rank, more);
+    AddRanks(Add({"psring", algorithm, transport}), programs_.rank,
+             {"--ring", OnOneLine(SettingsOf(algorithm, transport)), "--most-count",
+              absl::StrCat(most_bytes_ / int64_t{sizeof(float)})});
   }
 
   absl::Status AddGloo() {

@@ -3,7 +3,9 @@
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
+#include "experiments/ring_config.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace psring {
@@ -52,8 +54,27 @@ TEST(ContestantsTest, ARankKnowsWhoItIsAndHowItSums) {
   EXPECT_EQ(last.name, "psring ring tcp, rank 2");
   EXPECT_EQ(last.log, "/folder/psring-ring-tcp-rank-2.log");
   EXPECT_EQ(absl::StrJoin(last.arguments, " "),
-            "rank --control /folder/1.socket --rank 2 --ranks 3 --transport tcp "
-            "--algorithm ring --connections 2 --most-count 1024 --spin");
+            "rank --control /folder/1.socket --rank 2 --ranks 3 --ring connections: 2 "
+            "spin: true --most-count 1024");
+}
+
+TEST(ContestantsTest, AutoHasTheRowsThatAnArmWouldHave) {
+  BenchOptions options;
+  options.ranks = 4;
+  options.algorithms = {"auto"};
+  options.transports = {"shared_memory", "grpc"};
+  ASSERT_OK_AND_ASSIGN(const auto plans, Plan(options, kPrograms));
+  EXPECT_THAT(NamesOf(plans),
+              ElementsAre("psring ring shared_memory", "psring auto grpc"));
+  RingMode expected;
+  expected.set_transport(RingMode::GRPC);
+  expected.set_algorithm(RingMode::AUTO);
+  FillRingDefaults(4, &expected);
+  RingMode settings;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      plans[1].processes[0].arguments[8], &settings));
+  EXPECT_EQ(settings.SerializeAsString(), expected.SerializeAsString());
+  EXPECT_FALSE(settings.choices().empty());
 }
 
 TEST(ContestantsTest, MpirunStartsAllRanks) {

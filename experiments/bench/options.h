@@ -33,6 +33,7 @@ struct BenchOptions {
 
   std::string json_path;  // Empty: none; the same below.
   std::string csv_path;
+  std::string table_path;  // Of a table of AUTO's, whose measured rows are replaced.
 };
 
 // "4096", "64K", "1M", "2G" in bytes. kInvalidArgument: not of that form, or beyond 2^40.

@@ -3,13 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/device.h"
 #include "common/ring_order.h"
 #include "common/status_macros.h"
-#include "proto/experiment.pb.h"
+#include "ring/algorithm_by_size.h"
 #include "ring/collectives.h"
 #include "ring/grpc_transport.h"
 #include "ring/shared_memory_collectives.h"
@@ -39,18 +38,17 @@ class CollectivesRank : public BenchRank {
 template <typename Listener, auto kConnectRanks>
 class LinkedRank final : public CollectivesRank {
  public:
-  LinkedRank(PsringRankOptions options, RingMode::Algorithm algorithm,
-             std::unique_ptr<Listener> listener)
+  LinkedRank(PsringRankOptions options, std::unique_ptr<Listener> listener)
       : CollectivesRank(std::move(options)),
-        algorithm_(algorithm),
         listener_(std::move(listener)),
         address_(absl::StrCat("127.0.0.1:", listener_->port())) {}
 
   std::string address() const override { return address_; }
 
   absl::Status Connect(const std::vector<std::string>& addresses) override {
-    const CollectiveOptions collective = {.order = RingOrder(options_.ranks),
-                                          .algorithm = algorithm_};
+    const CollectiveOptions collective = {
+        .order = RingOrder(options_.ranks),
+        .algorithm = AlgorithmBySize(options_.settings)};
     std::vector<PeerAddress> peers;
     for (const int peer : LinkedRanks(collective, options_.rank)) {
       peers.push_back({.rank = peer, .listens_at = addresses[peer]});
@@ -59,10 +57,10 @@ class LinkedRank final : public CollectivesRank {
     self.job = options_.job;
     self.rank = options_.rank;
     self.ranks = options_.ranks;
-    self.lanes = options_.connections;
+    self.lanes = static_cast<int>(options_.settings.connections());
     ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                     kConnectRanks(std::move(listener_), self, peers, options_.spin,
-                                   kConnectPatience));
+                     kConnectRanks(std::move(listener_), self, peers,
+                                   options_.settings.spin(), kConnectPatience));
     collectives_ = std::make_unique<TransportCollectives>(
         options_.rank, std::move(transport), collective);
     return absl::OkStatus();
@@ -75,7 +73,6 @@ class LinkedRank final : public CollectivesRank {
   }
 
  private:
-  const RingMode::Algorithm algorithm_;
   std::unique_ptr<Listener> listener_;  // Until connected.
   const std::string address_;
   std::vector<float> memory_;
@@ -83,9 +80,9 @@ class LinkedRank final : public CollectivesRank {
 
 template <typename Listener, auto kConnectRanks>
 absl::StatusOr<std::unique_ptr<BenchRank>> MakeLinkedRank(
-    const PsringRankOptions& options, RingMode::Algorithm algorithm) {
+    const PsringRankOptions& options) {
   ASSIGN_OR_RETURN(auto listener, Listener::Listen("127.0.0.1", /*port=*/0));
-  return std::make_unique<LinkedRank<Listener, kConnectRanks>>(options, algorithm,
+  return std::make_unique<LinkedRank<Listener, kConnectRanks>>(options,
                                                                std::move(listener));
 }
 
@@ -104,9 +101,9 @@ class SharedMemoryRank final : public CollectivesRank {
     memory_ = segment->buffer();
     collectives_ = std::make_unique<SharedMemoryCollectives>(
         std::move(segment),
-        SharedMemoryOptions{
-            .order = RingOrder(options_.ranks),
-            .wait = options_.spin ? SharedMemoryWait::kSpin : SharedMemoryWait::kSleep});
+        SharedMemoryOptions{.order = RingOrder(options_.ranks),
+                            .wait = options_.settings.spin() ? SharedMemoryWait::kSpin
+                                                             : SharedMemoryWait::kSleep});
     return absl::OkStatus();
   }
 
@@ -123,22 +120,14 @@ class SharedMemoryRank final : public CollectivesRank {
 
 absl::StatusOr<std::unique_ptr<BenchRank>> MakePsringRank(
     const PsringRankOptions& options) {
-  RingMode::Algorithm algorithm;
-  if (!RingMode::Algorithm_Parse(absl::AsciiStrToUpper(options.algorithm), &algorithm)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no algorithm ", options.algorithm));
+  switch (options.settings.transport()) {
+    case RingMode::GRPC:
+      return MakeLinkedRank<GrpcListener, ConnectPeersOverGrpc>(options);
+    case RingMode::SHARED_MEMORY:
+      return std::make_unique<SharedMemoryRank>(options);
+    default:
+      return MakeLinkedRank<PeerListener, ConnectPeers>(options);
   }
-  if (options.transport == "tcp") {
-    return MakeLinkedRank<PeerListener, ConnectPeers>(options, algorithm);
-  }
-  if (options.transport == "grpc") {
-    return MakeLinkedRank<GrpcListener, ConnectPeersOverGrpc>(options, algorithm);
-  }
-  if (options.transport == "shared_memory" && algorithm == RingMode::RING) {
-    return std::make_unique<SharedMemoryRank>(options);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no ", options.algorithm, " over ", options.transport));
 }
 
 }  // namespace psring

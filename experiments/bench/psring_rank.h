@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "experiments/bench/rank.h"
+#include "proto/experiment.pb.h"
 
 namespace psring {
 
@@ -15,15 +16,11 @@ struct PsringRankOptions {
   std::string job;  // Unique among what runs on this machine.
   int rank = 0;
   int ranks = 0;
-  std::string transport;  // "tcp", "shared_memory", "grpc".
-  // As in RingMode, in lower case; shared memory has `ring` only.
-  std::string algorithm;
-  int connections = 1;  // To each peer, where there are connections.
-  bool spin = false;
+  RingMode settings;       // With their defaults (experiments/ring_config.h).
   int64_t most_count = 0;  // Elements of the largest operation.
 };
 
-// kInvalidArgument: there is no such transport or algorithm.
+// kUnavailable: the rank cannot listen.
 absl::StatusOr<std::unique_ptr<BenchRank>> MakePsringRank(
     const PsringRankOptions& options);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "common/allocator.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
@@ -11,15 +12,21 @@
 #include "experiments/bench/rank.h"
 #include "experiments/bench/raw_rank.h"
 #include "glog/logging.h"
+#include "google/protobuf/text_format.h"
 
 namespace psring {
 namespace {
 
-absl::Status Serve(const std::string& control, const PsringRankOptions& options) {
+absl::Status Serve(const std::string& control, const std::string& settings,
+                   PsringRankOptions options) {
   std::unique_ptr<BenchRank> subject;
-  if (options.transport == "raw") {
+  if (settings.empty()) {
     subject = MakeRawRank(options.rank, options.ranks);
   } else {
+    if (!google::protobuf::TextFormat::ParseFromString(settings, &options.settings)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ring \"", settings, "\": not a RingMode in text format"));
+    }
     ASSIGN_OR_RETURN(subject, MakePsringRank(options));
   }
   return ServeBench(control, options.rank, options.ranks, *subject);
@@ -33,20 +40,17 @@ int Main(int argc, char** argv) {
 
   CLI::App app("One rank of psring's contestants in a benchmark; started by psring.");
   std::string control;
+  std::string settings;
   PsringRankOptions options;
   app.add_option("--control", control)->required();
   app.add_option("--rank", options.rank)->required();
   app.add_option("--ranks", options.ranks)->required();
-  app.add_option("--transport", options.transport, "Or raw: no transport of psring's")
-      ->required();
-  app.add_option("--algorithm", options.algorithm);
-  app.add_option("--connections", options.connections);
-  app.add_flag("--spin", options.spin);
+  app.add_option("--ring", settings, "RingMode in text format; without it bare sockets");
   app.add_option("--most-count", options.most_count);
   CLI11_PARSE(app, argc, argv);
   options.job = control;
 
-  const absl::Status status = Serve(control, options);
+  const absl::Status status = Serve(control, settings, options);
   if (!status.ok()) std::cerr << "bench_rank: " << status.message() << std::endl;
   return static_cast<int>(ExitCodeOf(status));
 }

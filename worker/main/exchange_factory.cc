@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "ring/algorithm_by_size.h"
 #include "ring/collectives.h"
 #include "ring/grpc_transport.h"
 #include "ring/ring_exchange.h"
@@ -103,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Collectives>> ConnectCollectives(
                                                     : SharedMemoryWait::kSleep});
   }
   const CollectiveOptions options = {.order = RingOrderOf(spec),
-                                     .algorithm = settings.algorithm(),
+                                     .algorithm = AlgorithmBySize(settings),
                                      .stall_timeout = stall_timeout,
                                      .job_fingerprint = Fingerprint(spec)};
   std::unique_ptr<Transport> transport;

@@ -1,0 +1,85 @@
+// What goes by size; collectives_test.cc has every algorithm by itself.
+#include "ring/transport_collectives.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "ring/algorithm.h"
+#include "ring/collectives_test_util.h"
+#include "ring/ring_test_util.h"
+
+namespace psring {
+namespace {
+
+using testing::ElementsAre;
+
+AlgorithmBySize BySize(const std::string& rows) {
+  RingMode settings;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("algorithm: AUTO " + rows,
+                                                            &settings));
+  return AlgorithmBySize(settings);
+}
+
+TEST(TransportCollectivesTest, LinkedRanksAreThoseOfEveryAlgorithmThatMayRun) {
+  CollectiveOptions options = {.order = RingOrder(8)};
+  EXPECT_THAT(LinkedRanks(options, 0), ElementsAre(1, 7));
+  options.algorithm = BySize(
+      "choices { up_to_bytes: 9 algorithm: HALVING_DOUBLING }"
+      "choices { algorithm: RING }");
+  EXPECT_THAT(LinkedRanks(options, 0), ElementsAre(1, 2, 4, 7));
+  options.order = RingOrder({0, 7, 6, 5, 4, 3, 2, 1});
+  EXPECT_THAT(LinkedRanks(options, 1), ElementsAre(0, 2, 3, 5));
+}
+
+// Of 4 ranks a barrier is a sum of 16 bytes.
+TEST(TransportCollectivesTest, EachOperationGoesByTheAlgorithmForItsSize) {
+  constexpr int kRanks = 4;
+  const CollectiveOptions options = {
+      .order = RingOrder(kRanks),
+      .algorithm = BySize("choices { up_to_bytes: 40 algorithm: TREE }"
+                          "choices { up_to_bytes: 80 algorithm: GATHER_BROADCAST }"
+                          "choices { algorithm: RING }")};
+  const auto collectives = MakeCollectives(TransportKind::kInProcess, options);
+  struct Case {
+    int64_t count;
+    Algorithm algorithm;
+  };
+  std::vector<OperationBytes> steps(kRanks), initial(kRanks);
+  for (const auto& [count, algorithm] :
+       {Case{10, RingMode::TREE}, Case{11, RingMode::GATHER_BROADCAST},
+        Case{20, RingMode::GATHER_BROADCAST}, Case{21, RingMode::RING},
+        Case{10, RingMode::TREE}}) {
+    std::vector<std::vector<float>> values(kRanks);
+    const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
+      values[rank].assign(count, static_cast<float>(rank + 1));
+      Collectives& own = *collectives[rank];
+      RETURN_IF_ERROR(own.Barrier());
+      RETURN_IF_ERROR(own.Broadcast(SpanOf(values[rank])));
+      return own.AllReduce(kTag, SpanOf(values[rank]));
+    });
+    ASSERT_THAT(statuses, testing::Each(IsOk()));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_THAT(values[rank], testing::Each(4.0f));
+      const auto add = [&](OperationBytes& to, OperationKind kind) {
+        const OperationBytes bytes = PayloadBytes(algorithm, kind, count, rank, kRanks);
+        to = {.out = to.out + bytes.out, .in = to.in + bytes.in};
+      };
+      add(initial[rank], OperationKind::kBroadcast);
+      add(steps[rank], OperationKind::kAllReduce);
+      const ExchangeTraffic traffic = collectives[rank]->traffic();
+      EXPECT_EQ(traffic.payload_out, steps[rank].out) << count;
+      EXPECT_EQ(traffic.payload_in, steps[rank].in) << count;
+      EXPECT_EQ(traffic.initial_out, initial[rank].out) << count;
+      EXPECT_EQ(traffic.initial_in, initial[rank].in) << count;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psring
