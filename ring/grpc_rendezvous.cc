@@ -96,10 +96,14 @@ absl::Status GrpcLanes::Connect(absl::Duration timeout) {
     bool all = true;
     for (PeerLanes& link : links_) {
       for (int c = kControlConnection; c < self_.lanes; ++c) {
-        const GrpcLanePtr& lane = link.At(c);
+        GrpcLanePtr& lane = link.At(c);
         if (lane == nullptr || !lane->open_locked()) {
           all = false;
           if (lane == nullptr || !lane->over_locked()) continue;
+          if (!link.calls) {
+            lane.reset();  // The caller gave up on this call; it may call again.
+            continue;
+          }
           return Annotate(FromGrpc(lane->status_locked()), link.name);
         }
         if (!link.calls) continue;
