@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/fingerprint.h"
@@ -25,10 +28,11 @@
 // given its name; the file system lets only one rank do so. Hence whoever finds a name
 // finds a segment that can be used, and there is no state in between.
 //
-// A name leads to a dead segment where ranks were lost before all had come. Whoever finds
-// it takes the name away and tries again. Only who holds the lock on a segment's name may
-// take it away, after a look whether it still leads there: otherwise a slow rank might
-// take the name of the segment that a fast one has made meanwhile.
+// A name leads to a dead segment where ranks were lost before all had come. Whoever comes
+// to it takes the name away and tries again, and whoever opens any segment takes away
+// those names of the same user's whose ranks are all gone. Only who holds the lock on a
+// segment's name may take it away, after a look whether it still leads there: otherwise a
+// slow rank might take the name of the segment that a fast one has made meanwhile.
 
 namespace psring {
 namespace {
@@ -42,12 +46,14 @@ constexpr absl::Duration kLivenessInterval = absl::Milliseconds(100);
 constexpr int64_t kNameLock = 0;
 constexpr int64_t LockOf(int rank) { return rank + 1; }
 
-struct flock LockAt(int64_t byte) {
+constexpr int64_t kToTheEnd = 0;  // A count of bytes, to fcntl.
+
+struct flock LockAt(int64_t byte, int64_t bytes = 1) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = byte;
-  lock.l_len = 1;
+  lock.l_len = bytes;
   return lock;
 }
 
@@ -57,8 +63,9 @@ bool TryLock(const FileDescriptor& file, int64_t byte) {
   return fcntl(file.get(), F_OFD_SETLK, &lock) == 0;
 }
 
-bool IsLockedByAnother(const FileDescriptor& file, int64_t byte) {
-  struct flock lock = LockAt(byte);
+// Whether any of the bytes is.
+bool IsLockedByAnother(const FileDescriptor& file, int64_t byte, int64_t bytes = 1) {
+  struct flock lock = LockAt(byte, bytes);
   PCHECK(fcntl(file.get(), F_OFD_GETLK, &lock) == 0);
   return lock.l_type != F_UNLCK;
 }
@@ -68,8 +75,11 @@ absl::Status SystemError(absl::string_view what) {
       absl::StrCat("shared memory: ", what, ": ", std::strerror(errno)));
 }
 
+// How the names of all of this user's segments begin.
+std::string NamesBegin() { return absl::StrCat("psring-", getuid(), "-"); }
+
 std::string PathOf(const SharedMemoryJob& job) {
-  return absl::StrCat(kFolder, "/psring-", getuid(), "-",
+  return absl::StrCat(kFolder, "/", NamesBegin(),
                       absl::Hex(FingerprintOf(job.job), absl::kZeroPad16));
 }
 
@@ -84,6 +94,21 @@ void RemoveName(const std::string& path, const FileDescriptor& file) {
   struct flock lock = LockAt(kNameLock);
   lock.l_type = F_UNLCK;
   fcntl(file.get(), F_OFD_SETLK, &lock);
+}
+
+// A segment has its creator's lock before it has a name, so one that nobody holds any
+// lock of is dead. What cannot be looked at is left alone.
+void RemoveDeadNames() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(kFolder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (!absl::StartsWith(it->path().filename().string(), NamesBegin())) continue;
+    const std::string path = it->path().string();
+    const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (file.open() && !IsLockedByAnother(file, LockOf(0), kToTheEnd)) {
+      RemoveName(path, file);
+    }
+  }
 }
 
 std::string Describe(const SharedMemoryPrefix& prefix) {
@@ -124,6 +149,7 @@ absl::StatusOr<std::shared_ptr<SharedMemorySegment>> SharedMemorySegment::Open(
   CHECK(0 <= job.rank && job.rank < job.ranks && job.count >= 0);
   const auto deadline = SteadyDeadline(timeout);
   const std::string path = PathOf(job);
+  RemoveDeadNames();
   std::shared_ptr<SharedMemorySegment> segment;
   while (segment == nullptr) {
     ASSIGN_OR_RETURN(segment, Join(job, path));
