@@ -36,11 +36,8 @@ constexpr Clock::duration kCheckInterval = std::chrono::milliseconds(100);
 // How long to watch before sleeping. To sleep and be woken costs some 10 us, and about
 // as much on the rank that wakes.
 constexpr auto kWatchTime = std::chrono::microseconds(50);
-// In its place where ranks share processors: to let others run is twice as fast as to
-// sleep, unless strangers run too. Who got the processor back late sleeps so many times.
-constexpr int kYields = 3;
-constexpr auto kLateYields = std::chrono::microseconds(200);
-constexpr int kSleepsAfterLateYields = 1000;
+// How long before letting others run: one of them may be who is watched for.
+constexpr auto kFirstWatchTime = std::chrono::microseconds(5);
 
 void Pause() {
 #ifdef __x86_64__
@@ -116,19 +113,9 @@ absl::Status SharedMemoryMeeting::AwaitOthers(uint32_t phase) {
 }
 
 bool SharedMemoryMeeting::Watch(int rank, uint32_t phase) {
-  const Clock::time_point start = Clock::now();
-  if (!crowded_) return WatchUntil(rank, phase, start + kWatchTime);
-  if (sleeps_to_come_ > 0) {
-    --sleeps_to_come_;
-    return false;
-  }
-  bool arrived = false;
-  for (int i = 0; i < kYields && !arrived; ++i) {
-    sched_yield();
-    arrived = HasArrived(rank, phase);
-  }
-  if (Clock::now() - start > kLateYields) sleeps_to_come_ = kSleepsAfterLateYields;
-  return arrived;
+  if (!crowded_ && WatchUntil(rank, phase, Clock::now() + kFirstWatchTime)) return true;
+  if (yields_.Until([&] { return HasArrived(rank, phase); })) return true;
+  return !crowded_ && WatchUntil(rank, phase, Clock::now() + kWatchTime);
 }
 
 bool SharedMemoryMeeting::WatchUntil(int rank, uint32_t phase,

@@ -14,6 +14,7 @@
 #include "common/mutex.h"
 #include "ring/operation_header.h"
 #include "ring/shared_memory_segment.h"
+#include "ring/yields.h"
 
 namespace psring {
 
@@ -83,7 +84,7 @@ class SharedMemoryMeeting {
   // Whether every rank can have a processor: if not, watching keeps others from arriving.
   const bool crowded_;
 
-  int sleeps_to_come_ = 0;  // Before it is worth while to yield again.
+  Yields yields_;
 
   // The thread that runs operations writes them, Awaited reads them.
   std::atomic<uint32_t> phase_{0};  // Points arrived at.

@@ -26,10 +26,6 @@ namespace {
 constexpr uint64_t kBlockBytes = 128 * 1024;
 // How long the reason of a peer may take to arrive after its payload has ended.
 constexpr absl::Duration kReasonPatience = absl::Seconds(1);
-// How long a wait only yields the processor before it sleeps. About what it costs two
-// processes to sleep and to wake each other: where ranks share processors, whoever is
-// waited for most often runs next and is done sooner than that.
-constexpr std::chrono::microseconds kAwake{50};
 
 // Where a stream of a link stands: on which lane, and how many bytes go there.
 struct Turn {
@@ -173,21 +169,23 @@ absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> 
 }
 
 absl::StatusOr<int> TcpTransport::Poll(absl::Duration timeout) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto deadline = SteadyDeadline(timeout);
-  for (bool awake = true;;) {
-    const int events =
-        poll(polled_.data(), polled_.size(), awake ? 0 : PollMilliseconds(timeout));
-    if (events < 0 && errno != EINTR) {
-      return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
-    }
-    if (events < 0) return 1;  // Waits may end early.
-    const auto now = std::chrono::steady_clock::now();
-    if (events > 0 || !awake || now >= deadline) return events;
-    awake = spin_ || now - start < kAwake;
+  const auto poll_for = [this](int milliseconds) {
+    const int events = poll(polled_.data(), polled_.size(), milliseconds);
+    return events < 0 && errno == EINTR ? 1 : events;  // Waits may end early.
+  };
+  int events = 0;
+  const auto moved = [&] { return (events = poll_for(0)) != 0; };
+  if (spin_) {
+    const auto deadline = SteadyDeadline(timeout);
     // Where ranks outnumber processors, the one that is waited for needs this one.
-    sched_yield();
+    while (!moved() && std::chrono::steady_clock::now() < deadline) sched_yield();
+  } else if (!yields_.Until(moved)) {
+    events = poll_for(PollMilliseconds(timeout));
   }
+  if (events < 0) {
+    return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
+  }
+  return events;
 }
 
 void TcpTransport::DoSayWaiting(bool waiting) {

@@ -12,6 +12,7 @@
 #include "common/tcp_socket.h"
 #include "ring/control_message.h"
 #include "ring/transport.h"
+#include "ring/yields.h"
 
 namespace psring {
 
@@ -29,7 +30,7 @@ struct TcpLink {
 
 class TcpTransport final : public Transport {
  public:
-  // Waits poll for a moment before they sleep; with `spin`, to their end. kUnavailable:
+  // Waits yield and sleep; with `spin` they poll to their end. kUnavailable:
   // the system is out of descriptors.
   static absl::StatusOr<std::unique_ptr<Transport>> Make(int rank,
                                                          std::vector<TcpLink> links,
@@ -71,6 +72,7 @@ class TcpTransport final : public Transport {
 
   const FileDescriptor abort_;  // An eventfd: readable once aborted.
   const bool spin_;
+  Yields yields_;
   std::vector<size_t> index_;  // Of connections_, by rank.
   std::vector<Connections> connections_;
   std::vector<pollfd> polled_;  // Used again by every wait.
