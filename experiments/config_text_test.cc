@@ -71,7 +71,8 @@ TEST(ReadTextTest, UnknownField) {
                       "parameter_server, ring, local, cluster, optimizer"));
   EXPECT_THAT(Read("arms { ring { speed: 1 } }"),
               IsError("f.txt:1: arms[0].ring.speed: no such field; allowed: "
-                      "transport, algorithm, connections, spin"));
+                      "transport, algorithm, connections, spin, "
+                      "choices"));
 }
 
 // A list in brackets has one location for all its elements: finished messages in it must

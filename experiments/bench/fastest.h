@@ -9,10 +9,10 @@
 
 namespace psring {
 
-// For each of psring's transports that has links, and each size, the fastest of its
-// algorithms by median; of equal ones the first. Neighbouring sizes with the same winner
-// are one row, and the last row has no limit. `rows` are in ascending order of sizes, and
-// those of AUTO do not count.
+// For each of psring's transports that has links, from the smallest size on: the fastest
+// of its algorithms by median, until another takes a tenth less time. The last row of a
+// transport has no limit. Rows of AUTO do not count, and all algorithms have been
+// measured at the same sizes.
 AlgorithmTable FastestAlgorithms(const std::vector<BenchRow>& rows, int ranks);
 
 }  // namespace psring

@@ -44,6 +44,14 @@ TEST(FastestTest, NeighboursWithTheSameWinnerAreOneRowAndTheLastHasNoLimit) {
   EXPECT_TRUE(ReadAlgorithmTable(PrintAlgorithmTable(table), "file").ok());
 }
 
+TEST(FastestTest, AnotherMustBeClearlyFaster) {
+  EXPECT_EQ(Describe(FastestAlgorithms(
+                {Row(4, "ring", 100), Row(4, "tree", 99), Row(16, "ring", 91),
+                 Row(16, "tree", 100), Row(64, "ring", 89), Row(64, "tree", 100)},
+                2)),
+            "TCP 2 TREE up to 16, TCP 2 RING");
+}
+
 TEST(FastestTest, OnlyPsringsOwnAlgorithmsOverLinksCount) {
   EXPECT_EQ(Describe(FastestAlgorithms(
                 {Row(4, "auto", 1), Row(4, "ring", 3), Row(4, "ring", 1, "tcp", "raw"),
