@@ -1,6 +1,7 @@
 #include "experiments/child_processes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -149,6 +151,25 @@ TEST_F(ChildProcessesTest, TheParentsBlockedSignalsAreNotTheChilds) {
   ChildProcesses children;
   ASSERT_OK(StartShell(&children, "child", "kill -TERM $$"));
   EXPECT_EQ(WaitFor(&children, 1)[0].how, "was killed by signal 15 (Terminated)");
+}
+
+TEST_F(ChildProcessesTest, RunsInTheNetworkThatItIsGiven) {
+  ChildProcesses children;
+  const int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  const int no_network = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_OK(children.Start("inside", {"/bin/true"}, LogOf("inside"), own));
+  ASSERT_OK(children.Start("nowhere", {"/bin/true"}, LogOf("nowhere"), no_network));
+  close(own);
+  close(no_network);
+  std::map<std::string, int> exit_codes;
+  while (children.running()) {
+    for (const EndedChild& child : children.Wait(kPatience).ended) {
+      exit_codes[child.name] = child.exit_code;
+    }
+  }
+  // To enter even one's own network takes a privilege.
+  EXPECT_EQ(exit_codes["inside"], geteuid() == 0 ? 0 : 126);
+  EXPECT_EQ(exit_codes["nowhere"], 126);
 }
 
 TEST_F(ChildProcessesTest, NoSuchProgram) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "experiments/hosts/link_reading.h"
 #include "experiments/sqlite.h"
 #include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
@@ -22,7 +23,7 @@ namespace psring {
 // The file's tables, as SQL; experiments/SCHEMA.md says what each column means. A change
 // of it raises the version, which the file carries as PRAGMA user_version.
 extern const char kRunSchema[];
-inline constexpr int kRunSchemaVersion = 2;
+inline constexpr int kRunSchemaVersion = 3;
 
 // SQLite's integers have a sign: seeds from 2^63 on are negative in the file.
 int64_t SeedAsInteger(uint64_t seed);
@@ -59,6 +60,8 @@ class RunDatabase {
   // Sets what `process` has spent on a part of the recording so far.
   absl::Status SetRecordingTime(absl::string_view process, absl::string_view work,
                                 absl::Duration processor);
+  // Two readings of a run have different times.
+  absl::Status AddHostsReading(const HostsReading& reading);
 
  private:
   explicit RunDatabase(std::unique_ptr<SqliteConnection> connection);
