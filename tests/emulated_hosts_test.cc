@@ -1,6 +1,7 @@
 // The psring command with every process on an emulated host of its own.
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -99,7 +100,9 @@ TEST_F(EmulatedHostsTest, ComparesProvesAndAudits) {
     ASSERT_TRUE(usage.is_object());
     EXPECT_GE(usage["hot_spot_factor"].get<double>(), 1);
     const nlohmann::json& busiest = usage["links"][usage["busiest"].get<size_t>()];
-    if (arm["name"] == "servers") EXPECT_EQ(busiest["host"], "server 0");
+    if (arm["name"] == "servers") {
+      EXPECT_EQ(busiest["host"], "server 0");
+    }
   }
   // Every process and nothing else has two links, each read at least twice.
   EXPECT_THAT(Query("SELECT count(*) FROM (SELECT host, direction FROM link_samples "

@@ -62,10 +62,9 @@ std::string HotSpotTable(const std::vector<ArmRuns>& arms) {
                     WithThousands(link.backlog_bytes), WithThousands(link.dropped),
                     Percent(usage.idle_processors)});
     if (usage.idle_processors < kIdleEnough) {
-      absl::StrAppend(&notes, "  note: ", arm.name, ": only ",
+      absl::StrAppend(&notes, "  note: ", arm.name, ": the processors were idle ",
                       Percent(usage.idle_processors),
-                      " of the processors were idle: they, and not the links, may have "
-                      "set its times\n");
+                      " of the time: they, and not the links, may have set its times\n");
     }
   }
   if (rows.empty()) return "";

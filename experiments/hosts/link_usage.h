@@ -20,7 +20,8 @@ struct LinkUse {
   bool out = false;
   int64_t bit_s = 0;
   // Frames on the link that the steps caused: the kernel's count, without the share that
-  // the first distribution of parameters and snapshots have in the payload.
+  // the first distribution of parameters and snapshots have in the payload; of a link
+  // between racks, which is no process's own, in that of all processes: an estimate.
   double bytes = 0;
   // The link's time for these bytes at its speed, as a share of the time in which
   // gradients or parameters were on their way anywhere, and of the time of the steps.
