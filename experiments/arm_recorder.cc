@@ -104,6 +104,11 @@ void ArmRecorder::Note(Severity severity, absl::string_view process,
   });
 }
 
+void ArmRecorder::Sampled(const HostsReading& reading) {
+  writer_->Add(
+      [reading](RunDatabase& database) { return database.AddHostsReading(reading); });
+}
+
 ArmProgress ArmRecorder::Progress() const {
   MutexLock lock(&mutex_);
   if (static_cast<int>(totals_.size()) < workers_) return {};

@@ -12,6 +12,7 @@
 #include "common/job_observer.h"
 #include "common/mutex.h"
 #include "experiments/database_writer.h"
+#include "experiments/hosts/link_reading.h"
 #include "experiments/progress.h"
 #include "proto/coordinator.pb.h"
 
@@ -32,6 +33,9 @@ class ArmRecorder final : public JobObserver {
 
   // An event that the coordinator does not know of. `process` as in RunDatabase.
   void Note(Severity severity, absl::string_view process, absl::string_view text);
+
+  // What has been read of the links between emulated hosts.
+  void Sampled(const HostsReading& reading);
 
   // Zero steps until every worker has made one.
   ArmProgress Progress() const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "experiments/hosts/link_reading.h"
 #include "proto/record.pb.h"
 
 namespace psring {
@@ -53,6 +54,10 @@ struct ArmRecords {
   std::vector<EvaluationRecord> evaluations;     // By step.
   // Processor time of all recording outside the training threads.
   absl::Duration recording = absl::ZeroDuration();
+  // Of the links of emulated hosts, in order of time; empty where there were none.
+  std::vector<HostsReading> readings;
+  // With such links: how long a bucket of some worker was on its way.
+  absl::Duration moving = absl::ZeroDuration();
 };
 
 }  // namespace psring

@@ -6,7 +6,10 @@
 
 #include "common/job_plan.h"
 #include "experiments/arm_mode.h"
+#include "experiments/config_check.h"
 #include "experiments/consistency_certificate.h"
+#include "experiments/hosts/host_plan.h"
+#include "experiments/hosts/host_settings.h"
 #include "experiments/replica_certificate.h"
 
 namespace psring {
@@ -282,6 +285,10 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   result.applied_samples_per_second =
       result.samples_per_second * (made == 0 ? 1 : applied / made);
   result.endpoints = TrafficOf(spec, records);
+  if (OnHosts(spec)) {
+    result.hosts = DescribeHosts(ResolveCluster(spec.experiment(), spec.arm()).hosts());
+    result.link_usage = LinkUsageOf(spec, records, result.endpoints);
+  }
   result.convergence = ConvergenceOf(spec, records, result);
   Certify(spec, records, &result);
   return result;

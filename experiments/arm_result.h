@@ -12,6 +12,7 @@
 #include "experiments/arm_records.h"
 #include "experiments/certificate.h"
 #include "experiments/contributions.h"
+#include "experiments/hosts/link_usage.h"
 #include "experiments/planned_buckets.h"
 #include "experiments/traffic_audit.h"
 #include "proto/coordinator.pb.h"
@@ -98,6 +99,8 @@ struct ArmResult {
   std::vector<PlannedBucket> buckets;
   int64_t skipped_buckets = 0;  // Whose gradients were not finite, over all ranks.
   std::vector<EndpointTraffic> endpoints;
+  std::string hosts;  // The settings of its emulated hosts, in words; empty: none.
+  std::optional<LinkUsage> link_usage;  // With such hosts, where bytes moved.
   // With servers, of what was evaluated last; else of rank 0 after the last step.
   std::optional<uint64_t> parameter_digest;
   // Of rank 0 after each step that was checked, by step (from 0).

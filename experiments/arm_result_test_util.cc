@@ -134,7 +134,29 @@ ArmResult FullArmResult() {
                     .initial_out = 6,
                     .initial_in = 7,
                     .snapshot_out = 8,
-                    .snapshot_in = 9}};
+                    .snapshot_in = 9,
+                    .link_out = LinkAudit{.kernel = 100,
+                                          .packets = 1,
+                                          .payload = 20,
+                                          .other_payload = 10,
+                                          .framing = 3,
+                                          .headers = 66,
+                                          .rest = 1,
+                                          .resent = 4,
+                                          .dropped = 5}}};
+  arm.hosts = "links of 8 Mbit/s";
+  arm.link_usage = LinkUsage{.links = {{.host = "worker 0",
+                                        .out = true,
+                                        .bit_s = 8'000'000,
+                                        .bytes = 2048,
+                                        .utilisation = 0.25,
+                                        .share_of_steps = 0.125,
+                                        .dropped = 5,
+                                        .backlog_bytes = 1514}},
+                             .busiest = 0,
+                             .hot_spot_factor = 1.5,
+                             .moving_seconds = 0.5,
+                             .idle_processors = 0.0625};
   arm.parameter_digest = 0xabc;
   arm.digests = {{1023, 0xabc}};
   arm.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};

@@ -20,6 +20,7 @@
 #include "common/status_macros.h"
 #include "common/time_source.h"
 #include "experiments/arm_recorder.h"
+#include "experiments/hosts/link_sampler.h"
 
 namespace psring {
 namespace {
@@ -32,6 +33,7 @@ constexpr absl::Duration kAbortGrace = absl::Seconds(5);
 struct ProcessToStart {
   std::string name;
   std::vector<std::string> arguments;
+  std::optional<int> network = std::nullopt;  // As in ChildProcesses.
 };
 
 std::vector<ProcessToStart> ProcessesOf(const JobSpec& spec, const ArmRunOptions& options,
@@ -48,6 +50,12 @@ std::vector<ProcessToStart> ProcessesOf(const JobSpec& spec, const ArmRunOptions
                binary, "--coordinator", coordinator, "--job", spec.job(), "--rank",
                absl::StrCat(rank), "--rendezvous-timeout",
                absl::StrCat(absl::ToDoubleSeconds(options.rendezvous_timeout))}});
+      if (options.hosts == nullptr) continue;
+      ProcessToStart& process = processes.back();
+      const HostPlan& plan = options.hosts->plan();
+      process.arguments.push_back("--bind");
+      process.arguments.push_back(plan.hosts[plan.HostOf(process.name)].data_address);
+      process.network = options.hosts->NamespaceOf(process.name);
     }
   };
   add(options.server_binary, SERVER, spec.servers());
@@ -79,8 +87,9 @@ class ArmRun {
         coordinator_(spec, &time_, &recorder_) {}
 
   absl::Status Run() {
-    const absl::Status outcome = Drive();
+    absl::Status outcome = Drive();
     host_.reset();  // Ends every session, so that nothing comes in any more.
+    if (sampler_) outcome.Update(sampler_->Stop());
     const absl::Status recorded = recorder_.End(outcome);
     return outcome.ok() ? recorded : outcome;
   }
@@ -88,12 +97,18 @@ class ArmRun {
  private:
   absl::Status Drive() {
     ASSIGN_OR_RETURN(host_, CoordinatorHost::Start(options_.listen, &coordinator_));
+    if (options_.hosts != nullptr) {
+      sampler_.emplace(options_.hosts, [this](const HostsReading& reading) {
+        recorder_.Sampled(reading);
+      });
+    }
     if (absl::Status status = StartAll(); !status.ok()) coordinator_.Abort(status);
     while (!Done()) {
       React(children_->Wait(kTick));
       if (absl::Status status = writer_->status(); !status.ok()) {
         coordinator_.Abort(status);
       }
+      if (sampler_ && !sampler_->status().ok()) coordinator_.Abort(sampler_->status());
       progress_->Show(options_.title, spec_.steps(), recorder_.Progress(),
                       time_.Elapsed());
       CheckRendezvous();
@@ -114,7 +129,8 @@ class ArmRun {
       RETURN_IF_ERROR(children_->Start(
           process.name, process.arguments,
           absl::StrCat(options_.log_folder, "/",
-                       absl::StrReplaceAll(process.name, {{" ", "-"}}), ".log")));
+                       absl::StrReplaceAll(process.name, {{" ", "-"}}), ".log"),
+          process.network));
     }
     return absl::OkStatus();
   }
@@ -169,6 +185,7 @@ class ArmRun {
   ArmRecorder recorder_;
   Coordinator coordinator_;
   std::unique_ptr<CoordinatorHost> host_;
+  std::optional<LinkSampler> sampler_;
   std::optional<absl::Duration> aborted_at_;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "experiments/child_processes.h"
 #include "experiments/database_writer.h"
+#include "experiments/hosts/host_network.h"
 #include "experiments/progress.h"
 #include "proto/coordinator.pb.h"
 
@@ -24,6 +25,9 @@ struct ArmRunOptions {
   // Where the coordinator listens, and how others reach it. Port 0: any free one.
   std::string listen = "127.0.0.1:0";
   std::string advertise = "127.0.0.1";
+  // Where each process has an emulated host of its own; outlives the call. The
+  // coordinator listens in their control network.
+  const HostNetwork* hosts = nullptr;
   // For every process to join, and handed to the processes for their own waits.
   absl::Duration rendezvous_timeout = absl::Seconds(60);
 };

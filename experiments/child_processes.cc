@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -43,7 +44,8 @@ EndedChild Describe(pid_t pid, std::string name, int status) {
 
 // Between fork and exec, so only calls that are safe after a fork of many threads.
 // Returns where it cannot exec.
-void BecomeChild(pid_t parent, const sigset_t& signals, int log, char* const* arguments) {
+void BecomeChild(pid_t parent, const sigset_t& signals, int log,
+                 std::optional<int> network, char* const* arguments) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(128 + SIGKILL);  // It died before the line above.
@@ -51,6 +53,7 @@ void BecomeChild(pid_t parent, const sigset_t& signals, int log, char* const* ar
   dup2(null, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
+  if (network && setns(*network, CLONE_NEWNET) != 0) _exit(126);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   execv(arguments[0], arguments);
 }
@@ -79,7 +82,8 @@ ChildProcesses::~ChildProcesses() {
 
 absl::Status ChildProcesses::Start(const std::string& name,
                                    const std::vector<std::string>& arguments,
-                                   const std::string& log_path) {
+                                   const std::string& log_path,
+                                   std::optional<int> network) {
   if (access(arguments[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(
         absl::StrCat("cannot start ", name, ": ", arguments[0], ": ", strerror(errno)));
@@ -97,7 +101,7 @@ absl::Status ChildProcesses::Start(const std::string& name,
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    BecomeChild(parent, old_signals_, log, argv.data());
+    BecomeChild(parent, old_signals_, log, network, argv.data());
     _exit(127);
   }
   const int fork_error = errno;

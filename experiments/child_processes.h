@@ -43,9 +43,12 @@ class ChildProcesses {
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
   // Runs `arguments` (the first is the program's path) with stdout and stderr in
-  // `log_path`, and no stdin. NotFound: no such program; Internal: the system refused.
+  // `log_path`, and no stdin; with a descriptor of a network namespace, in that one.
+  // NotFound: no such program; Internal: the system refused. A child that cannot enter
+  // its network ends with exit code 126.
   absl::Status Start(const std::string& name, const std::vector<std::string>& arguments,
-                     const std::string& log_path);
+                     const std::string& log_path,
+                     std::optional<int> network = std::nullopt);
 
   bool running() const { return !running_.empty(); }
   std::vector<std::string> RunningNames() const;

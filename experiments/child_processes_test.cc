@@ -1,6 +1,7 @@
 #include "experiments/child_processes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -149,6 +150,19 @@ TEST_F(ChildProcessesTest, TheParentsBlockedSignalsAreNotTheChilds) {
   ChildProcesses children;
   ASSERT_OK(StartShell(&children, "child", "kill -TERM $$"));
   EXPECT_EQ(WaitFor(&children, 1)[0].how, "was killed by signal 15 (Terminated)");
+}
+
+// That it does run there takes a privilege, and is for tests/emulated_hosts_test.cc.
+TEST_F(ChildProcessesTest, RunsInTheNetworkThatItIsGivenOrNotAtAll) {
+  ChildProcesses children;
+  const int no_network = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_OK(children.Start("nowhere", {"/bin/true"}, LogOf("nowhere"), no_network));
+  close(no_network);
+  std::vector<EndedChild> ended;
+  while (children.running()) {
+    for (EndedChild& child : children.Wait(kPatience).ended) ended.push_back(child);
+  }
+  EXPECT_THAT(ended, ElementsAre(Field(&EndedChild::exit_code, 126)));
 }
 
 TEST_F(ChildProcessesTest, NoSuchProgram) {

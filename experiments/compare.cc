@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -20,8 +22,13 @@
 #include "experiments/child_processes.h"
 #include "experiments/compare_replicas.h"
 #include "experiments/config.h"
+#include "experiments/config_check.h"
 #include "experiments/database_writer.h"
 #include "experiments/environment.h"
+#include "experiments/hosts/host_network.h"
+#include "experiments/hosts/host_plan.h"
+#include "experiments/hosts/host_settings.h"
+#include "experiments/hosts/network_namespace.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/plan_table.h"
 #include "experiments/progress.h"
@@ -83,6 +90,16 @@ std::string Announcement(const Experiment& experiment, const std::vector<JobSpec
   for (const StallWorker& stall : experiment.inject().stall_worker()) {
     absl::StrAppendFormat(&text, "injected: worker %d gets stuck in step %d\n",
                           stall.rank(), stall.step());
+  }
+  std::map<std::string, std::vector<std::string>> on_hosts;  // Arms, by their settings.
+  for (const JobSpec& spec : specs) {
+    if (!OnHosts(spec)) continue;
+    const Hosts hosts = ResolveCluster(spec.experiment(), spec.arm()).hosts();
+    on_hosts[DescribeHosts(hosts)].push_back(spec.arm().name());
+  }
+  for (const auto& [settings, arms] : on_hosts) {
+    absl::StrAppend(&text, "hosts (", absl::StrJoin(arms, ", "),
+                    "): each process on an emulated one of its own; ", settings, "\n");
   }
   int64_t most = 0;
   for (const JobSpec& spec : specs) {
@@ -153,6 +170,13 @@ absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& o
     }
     run.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
     ASSIGN_OR_RETURN(run.log_folder, folder.MakeLogFolder(planned.log_folder));
+    std::unique_ptr<HostNetwork> hosts;  // New ones for each run: nothing is left behind.
+    if (OnHosts(spec)) {
+      ASSIGN_OR_RETURN(hosts, HostNetwork::Create(PlanHosts(spec)));
+      run.hosts = hosts.get();
+      run.listen = absl::StrCat(HostPlan::kCoordinatorAddress, ":0");
+      run.advertise = HostPlan::kCoordinatorAddress;
+    }
     const absl::Status ended = RunArm(spec, run, &writer, &children, &progress);
     const absl::Status outcome = Annotate(ended, absl::StrCat("arm ", planned.title));
     if (!ended.ok() && ExitCodeOf(ended) != ExitCode::kNotANumber) return outcome;
@@ -199,6 +223,12 @@ absl::Status Compare(const CompareOptions& options) {
   RETURN_IF_ERROR(CheckAgainstData(experiment, data.shape.train_count));
   ASSIGN_OR_RETURN(std::vector<JobSpec> specs,
                    ResolveArms(experiment, options.arm, data.shape));
+  const bool on_hosts = std::any_of(specs.begin(), specs.end(), OnHosts);
+  if (on_hosts && options.external) {
+    return absl::InvalidArgumentError(
+        "--external: the arm has cluster.hosts, on which psring starts the processes "
+        "itself; allowed: one of the two");
+  }
   if (options.dry_run) {
     std::vector<std::string> plans;
     for (const JobSpec& spec : specs) plans.push_back(PlanTable(spec, data.shape));
@@ -212,6 +242,8 @@ absl::Status Compare(const CompareOptions& options) {
     spec.set_job(options.job.empty() ? absl::StrCat(spec.job(), suffix) : options.job);
   }
 
+  // Before there is another thread, which would stay outside.
+  if (on_hosts) RETURN_IF_ERROR(EnterPrivateNetwork());
   ASSIGN_OR_RETURN(const RunFolder folder,
                    RunFolder::Create(options.out, experiment.name()));
   RETURN_IF_ERROR(folder.Write("config.textproto", PrintExperiment(experiment)));

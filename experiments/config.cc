@@ -13,6 +13,7 @@
 #include "experiments/arm_mode.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
+#include "experiments/hosts/host_settings.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/ring_config.h"
 #include "google/protobuf/text_format.h"
@@ -53,6 +54,9 @@ void FillDefaults(Experiment* experiment) {
   if (buckets->first_cap_bytes() == 0) {
     buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
   }
+  if (experiment->cluster().has_hosts()) {
+    FillHostDefaults(experiment->mutable_cluster()->mutable_hosts());
+  }
   Liveness* liveness = experiment->mutable_liveness();
   const LivenessSettings settings = SettingsOf(*liveness);
   liveness->set_heartbeat_seconds(absl::ToDoubleSeconds(settings.heartbeat));
@@ -66,6 +70,9 @@ void FillDefaults(Experiment* experiment) {
     if (arm.has_optimizer()) FillOptimizerDefaults(arm.mutable_optimizer());
     if (arm.has_ring()) {
       FillRingDefaults(ResolveCluster(*experiment, arm).workers(), arm.mutable_ring());
+    }
+    if (arm.cluster().has_hosts()) {
+      FillHostDefaults(arm.mutable_cluster()->mutable_hosts());
     }
   }
 }

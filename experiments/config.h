@@ -17,9 +17,9 @@ namespace psring {
 // their order (experiments/config_text.h has their syntax), checks it, and fills in what
 // was left out: data.fashion_mnist.directory, buckets.cap_bytes (1 MiB),
 // buckets.first_cap_bytes (256 KiB, at most cap_bytes), training.seeds (1), `sync` for a
-// parameter-server arm without consistency, and the settings of optimizers, of the
-// experiment and of arms (experiments/optimizer_config.h), and of rings
-// (experiments/ring_config.h).
+// parameter-server arm without consistency, and the settings of optimizers and emulated
+// hosts, of the experiment and of arms (experiments/optimizer_config.h,
+// experiments/hosts/host_settings.h), and of rings (experiments/ring_config.h).
 // Arms keep their own cluster; ResolveArm resolves it.
 //
 // Errors: NotFound, there is no such file; InvalidArgument, one line that names the file

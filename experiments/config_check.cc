@@ -15,6 +15,7 @@
 #include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/consistency_config.h"
+#include "experiments/hosts/host_settings.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/ring_config.h"
 
@@ -71,6 +72,7 @@ class Checker {
                    ValueNames(*OnFailure_descriptor()));
     }
     RETURN_IF_ERROR(CheckArms());
+    RETURN_IF_ERROR(CheckArmsHosts());
     return CheckInject();
   }
 
@@ -311,6 +313,46 @@ class Checker {
                               below + cluster.workers()));
   }
 
+  // Hosts are checked once for all arms that are on them.
+  absl::Status CheckArmsHosts() const {
+    struct Users {
+      Hosts hosts;
+      int64_t workers = 0;
+      int64_t servers = 0;
+    };
+    std::map<std::string, Users> users;  // By the path of the hosts.
+    if (experiment_.cluster().has_hosts()) {
+      users["cluster.hosts"].hosts = experiment_.cluster().hosts();
+    }
+    for (int i = 0; i < experiment_.arms_size(); ++i) {
+      const Arm& arm = experiment_.arms(i);
+      const Cluster cluster = ResolveCluster(experiment_, arm);
+      if (!cluster.has_hosts()) continue;
+      const std::string own = absl::StrCat("arms[", i, "].cluster.hosts");
+      Users& of = users[arm.cluster().has_hosts() ? own : "cluster.hosts"];
+      of.hosts = cluster.hosts();
+      of.workers = std::max(of.workers, cluster.workers());
+      of.servers = std::max(of.servers, cluster.servers());
+      const int64_t processes = cluster.workers() + cluster.servers();
+      if (processes > kMostHosts) {
+        return Wrong(arm.cluster().has_hosts() ? own : "cluster.hosts",
+                     absl::StrCat("arm ", Quoted(arm.name()), " has ", processes,
+                                  " processes, each on a host of its own"),
+                     absl::StrCat("at most ", kMostHosts));
+      }
+      if (arm.ring().transport() == RingMode::SHARED_MEMORY) {
+        return Wrong(absl::StrCat("arms[", i, "].ring.transport"),
+                     "SHARED_MEMORY is for processes of one host, and cluster.hosts "
+                     "gives each its own",
+                     "TCP, GRPC");
+      }
+    }
+    for (const auto& [path, of] : users) {
+      RETURN_IF_ERROR(CheckHosts(of.hosts, of.workers, of.servers, path, origins_));
+    }
+    return absl::OkStatus();
+  }
+
   // A slow rank that an arm lacks would make the arms incomparable without a word. Local
   // arms are the exception: they are the reference, however many workers the others have.
   absl::Status CheckInject() const {
@@ -362,6 +404,7 @@ Cluster ResolveCluster(const Experiment& experiment, const Arm& arm) {
   Cluster cluster = experiment.cluster();
   if (arm.cluster().workers() != 0) cluster.set_workers(arm.cluster().workers());
   if (arm.cluster().servers() != 0) cluster.set_servers(arm.cluster().servers());
+  if (arm.cluster().has_hosts()) *cluster.mutable_hosts() = arm.cluster().hosts();
   if (!arm.has_parameter_server()) cluster.set_servers(0);
   if (arm.has_local()) cluster.set_workers(1);
   return cluster;

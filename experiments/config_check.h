@@ -17,8 +17,8 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 // The same for the runs of one arm.
 inline constexpr int64_t kMostSeeds = 1000;
 
-// The numbers of workers and servers of one arm: the arm's own where it has them, else
-// the experiment's. Ring arms have no servers, local ones also exactly one worker.
+// The cluster of one arm: workers, servers and hosts are the arm's own where it has them,
+// else the experiment's. Ring arms have no servers, local ones also exactly one worker.
 Cluster ResolveCluster(const Experiment& experiment, const Arm& arm);
 
 // OK, or the first thing that is wrong with an experiment as written, before defaults;

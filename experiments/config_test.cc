@@ -92,6 +92,40 @@ TEST(LoadExperimentTest, KeepsWhatIsSet) {
   EXPECT_TRUE(bounded.arms(0).parameter_server().has_bounded());
 }
 
+TEST(LoadExperimentTest, AnArmsHostsReplaceTheExperimentsAndBothGetDefaults) {
+  ASSERT_OK_AND_ASSIGN(
+      const Experiment experiment,
+      Load({"cluster.hosts={link_mbit_s: 100}",
+            "arms[1].cluster={hosts: {link_mbit_s: 1000 congestion_control: CUBIC}}"}));
+  EXPECT_EQ(experiment.cluster().hosts().queue_bytes(), 262144);
+  EXPECT_EQ(experiment.arms(1).cluster().hosts().queue_bytes(), 1000000);
+  EXPECT_FALSE(experiment.arms(0).has_cluster());
+}
+
+TEST(LoadExperimentTest, HostsOfArms) {
+  // The workers and servers of the arms that are on them, and no others, have hosts.
+  const auto with = [](const std::string& links) {
+    return "cluster.hosts={link_mbit_s: 100 links: {" + links + "}}";
+  };
+  EXPECT_OK(Load({with("host: 'server 0' send_mbit_s: 5")}));
+  EXPECT_THAT(
+      Load({with("host: 'server 70' send_mbit_s: 5")}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("cluster.hosts.links[0].host: no arm has a host 'server 70'")));
+  EXPECT_THAT(
+      Load({"cluster.hosts={link_mbit_s: 100}", "arms[1].ring.transport=SHARED_MEMORY"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("--set arms[1].ring.transport=SHARED_MEMORY: "
+                         "arms[1].ring.transport: SHARED_MEMORY is for processes "
+                         "of one host")));
+  EXPECT_THAT(
+      Load({"cluster.hosts={link_mbit_s: 100}", "arms[1].cluster.workers=1200",
+            "training.global_batch=1200"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("has 1200 processes, each on a host of its own; allowed: at "
+                         "most 1000")));
+}
+
 TEST(LoadExperimentTest, MissingFile) {
   EXPECT_THAT(
       LoadExperiment("/nowhere/x.textproto", {}),

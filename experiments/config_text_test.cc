@@ -230,7 +230,7 @@ TEST_F(ApplyOverrideTest, Errors) {
          "on_failure: not a value of this field (Unknown enumeration value of "
          "\"EXPLODE\" for field \"on_failure\".); allowed: STOP");
   expect("arms[0].cluster={wrokers: 1}",
-         "arms[0].cluster.wrokers: no such field; allowed: workers, servers");
+         "arms[0].cluster.wrokers: no such field; allowed: workers, servers, hosts");
   expect("training.steps=5 seed: 1",
          "training.steps: more than one value; allowed: a whole number");
 }

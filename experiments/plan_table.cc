@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/job_plan.h"
 #include "common/optimizer.h"
 #include "experiments/arm_mode.h"
+#include "experiments/config_check.h"
+#include "experiments/hosts/host_plan.h"
+#include "experiments/hosts/host_settings.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/planned_buckets.h"
 #include "experiments/ring_config.h"
@@ -67,6 +71,29 @@ std::string TrafficRows(const JobSpec& spec, const JobPlan& plan) {
         {endpoint.name, WithThousands(endpoint.out), WithThousands(endpoint.in)});
   }
   return FormatTable({"payload bytes per step", "sent", "received"}, rows);
+}
+
+std::string HostRows(const JobSpec& spec, const JobPlan& plan) {
+  const HostPlan hosts = PlanHosts(spec);
+  std::vector<std::vector<std::string>> rows;
+  for (const EndpointFormula& endpoint : StepTraffic(spec, plan)) {
+    const PlannedHost& host = hosts.hosts[hosts.HostOf(endpoint.name)];
+    const auto mbit = [](int64_t bit_s) {
+      return absl::StrFormat("%.6g", static_cast<double>(bit_s) / 1e6);
+    };
+    const auto ms = [](int64_t bytes, int64_t bit_s) {
+      return absl::StrFormat(
+          "%.3f", static_cast<double>(bytes) * 8e3 / static_cast<double>(bit_s));
+    };
+    rows.push_back({host.name, absl::StrCat(host.rack), mbit(host.send_bit_s),
+                    mbit(host.receive_bit_s), ms(endpoint.out, host.send_bit_s),
+                    ms(endpoint.in, host.receive_bit_s)});
+  }
+  const Hosts settings = ResolveCluster(spec.experiment(), spec.arm()).hosts();
+  return absl::StrCat("hosts: ", DescribeHosts(settings), "\n",
+                      FormatTable({"host", "rack", "sends Mbit/s", "receives Mbit/s",
+                                   "payload at line rate: ms/step out", "ms/step in"},
+                                  rows));
 }
 
 // Bytes that psring itself holds for tensors and data; libraries and messages in flight
@@ -141,7 +168,9 @@ std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
                    "; ", DescribeOptimizer(spec.experiment().training().optimizer()),
                    "\n\n", BucketTable(spec, plan), "\n");
   if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(plan), "\n");
-  absl::StrAppend(&text, TrafficRows(spec, plan), "\n", MemoryRows(spec, plan, data));
+  absl::StrAppend(&text, TrafficRows(spec, plan), "\n");
+  if (OnHosts(spec)) absl::StrAppend(&text, HostRows(spec, plan), "\n");
+  absl::StrAppend(&text, MemoryRows(spec, plan, data));
   return text;
 }
 

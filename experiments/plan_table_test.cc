@@ -129,6 +129,21 @@ TEST(PlanTableTest, TrafficOfTheRing) {
                     Contains("worker 2 144 148")));
 }
 
+TEST(PlanTableTest, HostsAndTheLeastTimeOfTheirTraffic) {
+  JobSpec spec = RingSpec();
+  Hosts& hosts = *spec.mutable_experiment()->mutable_cluster()->mutable_hosts();
+  hosts.set_link_mbit_s(10);
+  hosts.set_queue_bytes(5000);
+  hosts.set_burst_bytes(4000);
+  EXPECT_THAT(
+      LinesOf(spec),
+      AllOf(Contains("hosts: links of 10 Mbit/s, queues of 5,000 bytes, bursts of 4,000 "
+                     "bytes, reno"),
+            Contains("host rack sends Mbit/s receives Mbit/s payload at line rate: "
+                     "ms/step out ms/step in")));
+  EXPECT_THAT(LinesOf(RingSpec()), Each(Not(HasSubstr("Mbit/s"))));
+}
+
 // Per sample, activations are 2 inputs, 4 + 3 outputs of layers, and two gradients as
 // wide as the widest layer: 17 floats, for 2 samples. The data set is 15 samples of 2
 // bytes and a label. Worker 0 keeps snapshots after steps 2, 4 and 5.

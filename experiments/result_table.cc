@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "experiments/arm_runs.h"
+#include "experiments/hosts/link_tables.h"
 #include "experiments/staleness_chart.h"
 #include "experiments/text.h"
 
@@ -293,7 +294,8 @@ std::string ResultTable(const Experiment& experiment,
   const std::vector<ArmRuns> arms = GroupByArm(runs);
   std::string text = ArmTable(experiment, arms);
   for (const std::string& part :
-       {StalenessChart(arms), TrafficTable(arms), CertificateLines(arms)}) {
+       {StalenessChart(arms), TrafficTable(arms), LinkAuditTable(arms),
+        HotSpotTable(arms), CertificateLines(arms)}) {
     if (!part.empty()) absl::StrAppend(&text, "\n", part);
   }
   return text;

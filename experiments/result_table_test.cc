@@ -75,6 +75,21 @@ TEST(ResultTableTest, TrafficBesideItsFormulaAndPerStep) {
                      "2.0")));
 }
 
+TEST(ResultTableTest, LinksOfHosts) {
+  EXPECT_THAT(
+      LinesOf(WithTarget(0)),
+      AllOf(
+          Contains("bytes on each link, whole run formula payload + start, snapshots + "
+                   "framing + headers + rest = kernel packets resent dropped"),
+          Contains("servers / worker 0 out 5,242,880 20 10 3 66 1 100 1 4 5"),
+          Contains("busiest link Mbit/s bytes/step of moving time of step hot-spot "
+                   "factor longest queue dropped idle CPU"),
+          Contains("servers / worker 0 out 8 2 25.0 % 12.5 % 1.50 1,514 5 6.2 %"),
+          Contains("note: servers: the processors were idle 6.2 % of the time: they, and "
+                   "not the links, may have set its times")));
+  EXPECT_THAT(LinesOf(WithTarget(0), {TwoArms()[1]}), Each(Not(HasSubstr("link"))));
+}
+
 TEST(ResultTableTest, WaitingStalenessAndContributions) {
   EXPECT_THAT(
       LinesOf(WithTarget(0)),

@@ -132,6 +132,27 @@ CREATE TABLE recording (
   processor_ns INTEGER NOT NULL,
   PRIMARY KEY (run, process, work)
 ) WITHOUT ROWID;
+CREATE TABLE link_samples (
+  run INTEGER NOT NULL REFERENCES runs,
+  host TEXT NOT NULL,
+  direction TEXT NOT NULL,
+  time_unix_ns INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  packets INTEGER NOT NULL,
+  dropped INTEGER NOT NULL,
+  backlog_bytes INTEGER NOT NULL,
+  interface_bytes INTEGER NOT NULL,
+  interface_packets INTEGER NOT NULL,
+  resent INTEGER,
+  PRIMARY KEY (run, time_unix_ns, host, direction)
+) WITHOUT ROWID;
+CREATE TABLE processor_samples (
+  run INTEGER NOT NULL REFERENCES runs,
+  time_unix_ns INTEGER NOT NULL,
+  idle_ns INTEGER NOT NULL,
+  total_ns INTEGER NOT NULL,
+  PRIMARY KEY (run, time_unix_ns)
+) WITHOUT ROWID;
 )sql";
 
 int64_t SeedAsInteger(uint64_t seed) { return static_cast<int64_t>(seed); }
@@ -328,6 +349,20 @@ absl::Status RunDatabase::SetRecordingTime(absl::string_view process,
                                            absl::Duration processor) {
   return Execute("INSERT OR REPLACE INTO recording VALUES (?, ?, ?, ?)",
                  {run_, process, work, absl::ToInt64Nanoseconds(processor)});
+}
+
+absl::Status RunDatabase::AddHostsReading(const HostsReading& reading) {
+  const int64_t time = absl::ToUnixNanos(reading.time);
+  for (const LinkReading& link : reading.links) {
+    RETURN_IF_ERROR(
+        Execute("INSERT INTO link_samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                {run_, link.host, link.direction(), time, link.bytes, link.packets,
+                 link.dropped, link.backlog_bytes, link.interface_bytes,
+                 link.interface_packets, OrNull(link.out, link.resent)}));
+  }
+  return Execute("INSERT INTO processor_samples VALUES (?, ?, ?, ?)",
+                 {run_, time, absl::ToInt64Nanoseconds(reading.idle),
+                  absl::ToInt64Nanoseconds(reading.processors)});
 }
 
 }  // namespace psring

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "experiments/hosts/link_reading.h"
 #include "experiments/planned_buckets.h"
 #include "experiments/sqlite.h"
 #include "proto/coordinator.pb.h"
@@ -62,6 +63,8 @@ class RunDatabase {
   // Sets what `process` has spent on a part of the recording so far.
   absl::Status SetRecordingTime(absl::string_view process, absl::string_view work,
                                 absl::Duration processor);
+  // Two readings of a run have different times.
+  absl::Status AddHostsReading(const HostsReading& reading);
 
  private:
   explicit RunDatabase(std::unique_ptr<SqliteConnection> connection);

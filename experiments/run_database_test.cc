@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -278,6 +279,64 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
 
 // Slot 0 makes an update of two contributions, drops one as late, and applies one of
 // the same step twice, which no key of the table hides. Slot 4 has one of its own.
+TEST_F(RunDatabaseTest, ReadingsOfLinksAndTheTimeInWhichBucketsMoved) {
+  ASSERT_OK(database_->BeginRun(MakeSpec("ring"), "", "", kStarted));
+  std::vector<HostsReading> readings(2);
+  int64_t value = 0;
+  for (HostsReading& reading : readings) {
+    reading.time = kStarted + absl::Nanoseconds(++value);
+    reading.idle = absl::Nanoseconds(++value);
+    reading.processors = absl::Nanoseconds(++value);
+    for (const bool out : {false, true}) {
+      LinkReading& link = reading.links.emplace_back();
+      link.host = "worker 1";
+      link.out = out;
+      link.bytes = ++value;
+      link.packets = ++value;
+      link.dropped = ++value;
+      link.backlog_bytes = ++value;
+      link.interface_bytes = ++value;
+      link.interface_packets = ++value;
+      if (out) link.resent = ++value;
+    }
+    ASSERT_OK(database_->AddHostsReading(reading));
+  }
+  // 10 to 20, 15 to 30 and 40 to 45 ns.
+  RecordBatch batch;
+  for (const auto& [rank, step, launched, done] :
+       {std::array{0, 0, 10, 20}, std::array{1, 0, 15, 30}, std::array{0, 1, 40, 45}}) {
+    StepRecord& record = *batch.add_steps();
+    record.set_rank(rank);
+    record.set_step(step);
+    record.add_buckets()->set_launched_ns(launched);
+    record.mutable_buckets(0)->set_done_ns(done);
+  }
+  ASSERT_OK(database_->AddRecords(MakeMember(WORKER, 0), batch));
+
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "ring", kSeed));
+  EXPECT_EQ(records.moving, absl::Nanoseconds(25));
+  ASSERT_EQ(records.readings.size(), 2);
+  for (size_t i = 0; i < readings.size(); ++i) {
+    EXPECT_EQ(records.readings[i].time, readings[i].time);
+    EXPECT_EQ(records.readings[i].idle, readings[i].idle);
+    EXPECT_EQ(records.readings[i].processors, readings[i].processors);
+    ASSERT_EQ(records.readings[i].links.size(), 2);
+    for (size_t j = 0; j < 2; ++j) {
+      const LinkReading& read = records.readings[i].links[j];
+      const LinkReading& written = readings[i].links[j];
+      EXPECT_EQ(read.host, written.host);
+      EXPECT_EQ(read.out, written.out);
+      EXPECT_EQ(read.bytes, written.bytes);
+      EXPECT_EQ(read.packets, written.packets);
+      EXPECT_EQ(read.dropped, written.dropped);
+      EXPECT_EQ(read.backlog_bytes, written.backlog_bytes);
+      EXPECT_EQ(read.interface_bytes, written.interface_bytes);
+      EXPECT_EQ(read.interface_packets, written.interface_packets);
+      EXPECT_EQ(read.resent, written.resent);
+    }
+  }
+}
+
 TEST_F(RunDatabaseTest, ContributionsAreSummedUp) {
   const auto add = [](int slot, int rank, int64_t step, int64_t read, int64_t version,
                       int64_t lag, RecordBatch* batch) -> ContributionRecord& {

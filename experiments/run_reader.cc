@@ -1,5 +1,6 @@
 #include "experiments/run_reader.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -195,6 +196,58 @@ absl::Status ReadRecording(SqliteConnection& connection, int64_t run,
   return absl::OkStatus();
 }
 
+absl::Status ReadLinks(SqliteConnection& connection, int64_t run, ArmRecords* records) {
+  RETURN_IF_ERROR(ForEachRow(
+      connection, run,
+      "SELECT time_unix_ns, idle_ns, total_ns FROM processor_samples WHERE run = ? "
+      "ORDER BY time_unix_ns",
+      [&](const SqliteStatement& row) {
+        HostsReading& reading = records->readings.emplace_back();
+        reading.time = absl::FromUnixNanos(row.Integer(0));
+        reading.idle = absl::Nanoseconds(row.Integer(1));
+        reading.processors = absl::Nanoseconds(row.Integer(2));
+        return absl::OkStatus();
+      }));
+  auto reading = records->readings.begin();
+  return ForEachRow(
+      connection, run,
+      "SELECT time_unix_ns, host, direction = 'out', bytes, packets, dropped, "
+      "backlog_bytes, interface_bytes, interface_packets, resent FROM link_samples "
+      "WHERE run = ? ORDER BY time_unix_ns, host, direction",
+      [&](const SqliteStatement& row) {
+        while (absl::ToUnixNanos(reading->time) != row.Integer(0)) ++reading;
+        reading->links.push_back({.host = row.Text(1),
+                                  .out = row.Integer(2) != 0,
+                                  .bytes = row.Integer(3),
+                                  .packets = row.Integer(4),
+                                  .dropped = row.Integer(5),
+                                  .backlog_bytes = row.Integer(6),
+                                  .interface_bytes = row.Integer(7),
+                                  .interface_packets = row.Integer(8),
+                                  .resent = row.Integer(9)});
+        return absl::OkStatus();
+      });
+}
+
+// The time in which at least one bucket was on its way: workers' clocks start at the same
+// moment.
+absl::Status ReadMoving(SqliteConnection& connection, int64_t run, ArmRecords* records) {
+  int64_t moving_ns = 0;
+  int64_t until_ns = 0;  // All before it has been counted.
+  RETURN_IF_ERROR(ForEachRow(
+      connection, run,
+      "SELECT launched_ns, done_ns FROM buckets WHERE run = ? ORDER BY launched_ns",
+      [&](const SqliteStatement& row) {
+        const int64_t begin_ns = std::max(until_ns, row.Integer(0));
+        const int64_t end_ns = std::max(begin_ns, row.Integer(1));
+        moving_ns += end_ns - begin_ns;
+        until_ns = end_ns;
+        return absl::OkStatus();
+      }));
+  records->moving = absl::Nanoseconds(moving_ns);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& name,
@@ -211,6 +264,11 @@ absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& n
   RETURN_IF_ERROR(ReadTraffic(*connection, run, &records));
   RETURN_IF_ERROR(ReadEvaluations(*connection, run, &records));
   RETURN_IF_ERROR(ReadRecording(*connection, run, &records));
+  RETURN_IF_ERROR(ReadLinks(*connection, run, &records));
+  // It takes a look at every bucket of every step.
+  if (!records.readings.empty()) {
+    RETURN_IF_ERROR(ReadMoving(*connection, run, &records));
+  }
   return records;
 }
 

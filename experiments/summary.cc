@@ -1,6 +1,7 @@
 #include "experiments/summary.h"
 
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "experiments/arm_runs.h"
@@ -38,6 +39,39 @@ void AddContributions(const ArmResult& run, Json* json) {
                                         {"staleness_mean", worker.staleness_mean},
                                         {"staleness_max", worker.staleness_max}});
   }
+}
+
+Json LinkJson(const std::optional<LinkAudit>& link) {
+  if (!link) return nullptr;
+  return {{"kernel", link->kernel},
+          {"payload", link->payload},
+          {"other_payload", link->other_payload},
+          {"framing", link->framing ? Json(*link->framing) : Json(nullptr)},
+          {"headers", link->headers},
+          {"rest", link->rest},
+          {"packets", link->packets},
+          {"resent", link->resent},
+          {"dropped", link->dropped}};
+}
+
+Json UsageJson(const std::optional<LinkUsage>& usage) {
+  if (!usage) return nullptr;
+  Json json = {{"busiest", usage->busiest},
+               {"hot_spot_factor", usage->hot_spot_factor},
+               {"moving_seconds", usage->moving_seconds},
+               {"idle_processors", usage->idle_processors},
+               {"links", Json::array()}};
+  for (const LinkUse& link : usage->links) {
+    json["links"].push_back({{"host", link.host},
+                             {"direction", link.out ? "out" : "in"},
+                             {"bit_s", link.bit_s},
+                             {"bytes", link.bytes},
+                             {"utilisation", link.utilisation},
+                             {"share_of_steps", link.share_of_steps},
+                             {"backlog_bytes", link.backlog_bytes},
+                             {"dropped", link.dropped}});
+  }
+  return json;
 }
 
 Json RunJson(const ArmResult& run) {
@@ -103,8 +137,12 @@ Json RunJson(const ArmResult& run) {
                                  {"initial_out", endpoint.initial_out},
                                  {"initial_in", endpoint.initial_in},
                                  {"snapshot_out", endpoint.snapshot_out},
-                                 {"snapshot_in", endpoint.snapshot_in}});
+                                 {"snapshot_in", endpoint.snapshot_in},
+                                 {"link_out", LinkJson(endpoint.link_out)},
+                                 {"link_in", LinkJson(endpoint.link_in)}});
   }
+  json["hosts"] = run.hosts.empty() ? Json(nullptr) : Json(run.hosts);
+  json["link_usage"] = UsageJson(run.link_usage);
   json["parameter_digest"] = run.parameter_digest
                                  ? Json(absl::StrFormat("%016x", *run.parameter_digest))
                                  : Json(nullptr);

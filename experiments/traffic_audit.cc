@@ -6,6 +6,44 @@
 #include "experiments/traffic_formula.h"
 
 namespace psring {
+namespace {
+
+// Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
+constexpr int64_t kHeaderBytes = 66;
+
+std::optional<LinkAudit> AuditOf(const EndpointTraffic& endpoint, bool out,
+                                 const TrafficRecord& counted,
+                                 const HostsReading& reading) {
+  for (const LinkReading& link : reading.links) {
+    if (link.host != endpoint.name || link.out != out) continue;
+    LinkAudit audit{.kernel = link.bytes,
+                    .packets = link.packets,
+                    .payload = out ? endpoint.payload_out : endpoint.payload_in,
+                    .other_payload = out ? endpoint.initial_out + endpoint.snapshot_out
+                                         : endpoint.initial_in + endpoint.snapshot_in,
+                    .headers = kHeaderBytes * link.packets,
+                    .resent = link.resent,
+                    .dropped = link.dropped};
+    const int64_t payload = audit.payload + audit.other_payload;
+    if (out ? counted.has_wire_out() : counted.has_wire_in()) {
+      audit.framing = (out ? counted.wire_out() : counted.wire_in()) - payload;
+    }
+    audit.rest = audit.kernel - payload - audit.framing.value_or(0) - audit.headers;
+    return audit;
+  }
+  return std::nullopt;
+}
+
+// What is wrong, or nothing.
+std::string Lacks(const std::string& name, const std::optional<LinkAudit>& link,
+                  const char* direction) {
+  if (!link || link->kernel >= link->payload + link->other_payload) return "";
+  return absl::StrCat(name, " counts ", link->payload + link->other_payload, " bytes ",
+                      direction, ", more than the ", link->kernel,
+                      " that its link has carried");
+}
+
+}  // namespace
 
 std::vector<EndpointTraffic> TrafficOf(const JobSpec& spec, const ArmRecords& records) {
   const bool lockstep = InLockstep(spec);
@@ -32,6 +70,11 @@ std::vector<EndpointTraffic> TrafficOf(const JobSpec& spec, const ArmRecords& re
       endpoint.initial_in = it->second.initial_in();
       endpoint.snapshot_out = it->second.snapshot_out();
       endpoint.snapshot_in = it->second.snapshot_in();
+      if (!records.readings.empty()) {
+        const HostsReading& last = records.readings.back();
+        endpoint.link_out = AuditOf(endpoint, /*out=*/true, it->second, last);
+        endpoint.link_in = AuditOf(endpoint, /*out=*/false, it->second, last);
+      }
     }
     endpoints.push_back(endpoint);
   }
@@ -55,6 +98,10 @@ Certificate CertifyTraffic(const JobSpec& spec, const ArmRecords& records,
                                   " bytes where the formula says ", endpoint.formula_out,
                                   " and received ", endpoint.payload_in,
                                   " where it says ", endpoint.formula_in)};
+    }
+    for (const std::string& lack : {Lacks(endpoint.name, endpoint.link_out, "out"),
+                                    Lacks(endpoint.name, endpoint.link_in, "in")}) {
+      if (!lack.empty()) return {.verdict = Verdict::kFail, .why = lack};
     }
   }
   return {.verdict = Verdict::kPass,

@@ -1,8 +1,10 @@
-// What each process has sent and received, beside the formula. Pure.
+// What each process has sent and received: by formula, as the program has counted it and,
+// where every process has an emulated host, as the kernel has counted it. Pure.
 #ifndef PSRING_EXPERIMENTS_TRAFFIC_AUDIT_H_
 #define PSRING_EXPERIMENTS_TRAFFIC_AUDIT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,28 @@
 #include "proto/coordinator.pb.h"
 
 namespace psring {
+
+// One direction of a host's link over the whole run. Its bytes are explained by parts
+// that add up to them:
+//
+//   kernel = payload + other payload + framing + headers + rest
+struct LinkAudit {
+  int64_t kernel = 0;   // Frames that have left the link's queue, headers included.
+  int64_t packets = 0;  // Of them, acknowledgements without data included.
+  int64_t payload = 0;  // Of the steps; equal to the formula, or the certificate fails.
+  // The first distribution of parameters, and snapshots.
+  int64_t other_payload = 0;
+  // Of messages, where the program counts what its connections carry (`wire`); else it is
+  // in the rest.
+  std::optional<int64_t> framing = std::nullopt;
+  // Ethernet, IP and TCP with timestamps, of each packet.
+  int64_t headers = 0;
+  // What has been sent again, options of packets (at the start of a connection and after
+  // losses), ARP, whose packets are shorter than `headers` has it.
+  int64_t rest = 0;
+  int64_t resent = 0;  // Segments that the host has sent again; of `out`.
+  int64_t dropped = 0;
+};
 
 struct EndpointTraffic {
   std::string name;
@@ -27,12 +51,16 @@ struct EndpointTraffic {
   int64_t initial_in = 0;
   int64_t snapshot_out = 0;
   int64_t snapshot_in = 0;
+  // Where the process has a host of its own.
+  std::optional<LinkAudit> link_out = std::nullopt;
+  std::optional<LinkAudit> link_in = std::nullopt;
 };
 
 // Of each process of the arm, workers first.
 std::vector<EndpointTraffic> TrafficOf(const JobSpec& spec, const ArmRecords& records);
 
-// Whether payload and formula are equal everywhere. `endpoints` are those of TrafficOf.
+// Whether payload and formula are equal everywhere, and every link has carried at least
+// the payload. `endpoints` are those of TrafficOf.
 Certificate CertifyTraffic(const JobSpec& spec, const ArmRecords& records,
                            const std::vector<EndpointTraffic>& endpoints);
 

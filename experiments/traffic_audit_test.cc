@@ -1,5 +1,6 @@
 #include "experiments/traffic_audit.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,45 @@ TEST_F(TrafficAuditTest, UnreportedTrafficFails) {
   AddTraffic("worker 0", 80, 80);
   EXPECT_EQ(Certify(RingSpec(2)).verdict, Verdict::kFail);
   EXPECT_EQ(Certify(RingSpec(2)).why, "worker 1 did not report its traffic");
+}
+
+// What the kernel has counted is explained by parts that add up to it.
+TEST_F(TrafficAuditTest, LinksBesideTheProgramsCount) {
+  AddTraffic("worker 0", 80, 80).set_initial_out(40);
+  AddTraffic("worker 1", 80, 80).set_initial_in(40);
+  records_.traffic["worker 0"].set_wire_out(150);
+  HostsReading& reading = records_.readings.emplace_back();
+  for (const char* host : {"worker 0", "worker 1"}) {
+    for (const bool out : {false, true}) {
+      reading.links.push_back({.host = host,
+                               .out = out,
+                               .bytes = 450,
+                               .packets = 4,
+                               .dropped = 2,
+                               .resent = out ? 1 : 0});
+    }
+  }
+  const std::vector<EndpointTraffic> endpoints = TrafficOf(RingSpec(2), records_);
+  ASSERT_TRUE(endpoints[0].link_out.has_value());
+  const LinkAudit& out = *endpoints[0].link_out;
+  EXPECT_EQ(out.kernel, 450);
+  EXPECT_EQ(out.packets, 4);
+  EXPECT_EQ(out.payload, 80);
+  EXPECT_EQ(out.other_payload, 40);
+  EXPECT_EQ(out.framing, 30);
+  EXPECT_EQ(out.headers, 4 * 66);
+  EXPECT_EQ(out.rest, 450 - 80 - 40 - 30 - 4 * 66);
+  EXPECT_EQ(out.resent, 1);
+  EXPECT_EQ(out.dropped, 2);
+  // Where the program does not count its framing, that is in the rest.
+  ASSERT_TRUE(endpoints[1].link_in.has_value());
+  EXPECT_EQ(endpoints[1].link_in->framing, std::nullopt);
+  EXPECT_EQ(endpoints[1].link_in->rest, 450 - 80 - 40 - 4 * 66);
+  EXPECT_EQ(Certify(RingSpec(2)).verdict, Verdict::kPass);
+
+  reading.links[3].bytes = 79;
+  EXPECT_EQ(Certify(RingSpec(2)).why,
+            "worker 1 counts 80 bytes out, more than the 79 that its link has carried");
 }
 
 TEST_F(TrafficAuditTest, OneProcessHasNoTraffic) {

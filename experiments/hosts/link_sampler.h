@@ -1,0 +1,51 @@
+// Reads all links of emulated hosts while processes run on them.
+#ifndef PSRING_EXPERIMENTS_HOSTS_LINK_SAMPLER_H_
+#define PSRING_EXPERIMENTS_HOSTS_LINK_SAMPLER_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "experiments/hosts/host_network.h"
+#include "experiments/hosts/link_reading.h"
+
+namespace psring {
+
+// A reading at the start, one a second in a thread of its own, and one at the end. After
+// the first error nothing is read any more.
+class LinkSampler {
+ public:
+  // Called in one thread at a time.
+  using Take = std::function<void(const HostsReading&)>;
+
+  // Returns when the first reading has been taken. `network` outlives the sampler.
+  LinkSampler(const HostNetwork* network, Take take);
+  ~LinkSampler();
+  LinkSampler(const LinkSampler&) = delete;
+  LinkSampler& operator=(const LinkSampler&) = delete;
+
+  // OK until the first error. Any thread.
+  absl::Status status() const;
+  // The last call: returns when the last reading has been taken; the first error.
+  absl::Status Stop();
+
+ private:
+  void Sample();
+  void Run();
+  void Join();
+
+  const HostNetwork* const network_;
+  const Take take_;
+
+  mutable Mutex mutex_;
+  CondVar stopped_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_HOSTS_LINK_SAMPLER_H_
