@@ -134,7 +134,9 @@ ArmResult FullArmResult() {
                     .initial_out = 6,
                     .initial_in = 7,
                     .snapshot_out = 8,
-                    .snapshot_in = 9}};
+                    .snapshot_in = 9,
+                    .awaiting_bytes_seconds = 0.5,
+                    .awaiting_room_seconds = 0.25}};
   arm.parameter_digest = 0xabc;
   arm.digests = {{1023, 0xabc}};
   arm.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};

@@ -59,7 +59,9 @@ TEST(SummaryTest, HasEveryField) {
                      "payload_out": 4194304, "payload_in": 2097152,
                      "formula_out": 5242880, "formula_in": 3145728,
                      "initial_out": 6, "initial_in": 7,
-                     "snapshot_out": 8, "snapshot_in": 9}],
+                     "snapshot_out": 8, "snapshot_in": 9,
+                     "awaiting_bytes_seconds": 0.5, "awaiting_room_seconds": 0.25,
+                     "retransmissions": null}],
       "parameter_digest": "0000000000000abc",
       "certificates": {"replica": "PASS", "traffic": "FAIL", "consistency": "PASS"}
     }],

@@ -3,6 +3,7 @@
 #define PSRING_EXPERIMENTS_TRAFFIC_AUDIT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct EndpointTraffic {
   int64_t initial_in = 0;
   int64_t snapshot_out = 0;
   int64_t snapshot_in = 0;
+  // Of a ring's links, where it is known (common/gradient_exchange.h).
+  std::optional<double> awaiting_bytes_seconds = std::nullopt;
+  std::optional<double> awaiting_room_seconds = std::nullopt;
+  std::optional<int64_t> retransmissions = std::nullopt;
 };
 
 // Of each process of the arm, workers first.
