@@ -108,7 +108,7 @@ class Bench {
     measure.set_check(true);
     ASSIGN_OR_RETURN(const Measured checked,
                      MeasureUnknown(contestant, measure, options_.checks));
-    round.wrong = checked.wrong;
+    if (options_.checks > 0) round.wrong = checked.wrong;
     if (checked.wrong > 0 && first_wrong_.empty()) {
       first_wrong_ = absl::StrCat(plans_[contestant].name, ", ", size_bytes, " bytes, ",
                                   checked.first_wrong);
