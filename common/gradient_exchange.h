@@ -45,6 +45,12 @@ struct ExchangeTraffic {
   // Everything that its connections carried, framing included, where that is known.
   std::optional<int64_t> wire_out = std::nullopt;
   std::optional<int64_t> wire_in = std::nullopt;
+  // What its links to peers cost, where somebody counts: time blocked until a peer's
+  // bytes came, and until a peer took some; segments that the network had to be given
+  // again.
+  std::optional<absl::Duration> awaiting_bytes = std::nullopt;
+  std::optional<absl::Duration> awaiting_room = std::nullopt;
+  std::optional<int64_t> retransmissions = std::nullopt;
 };
 
 // One training thread calls Bind, Launch and Finish; any thread calls Abort and

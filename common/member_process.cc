@@ -96,6 +96,13 @@ TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
   total.set_snapshot_in(traffic.snapshot_in);
   if (traffic.wire_out) total.set_wire_out(*traffic.wire_out);
   if (traffic.wire_in) total.set_wire_in(*traffic.wire_in);
+  if (traffic.awaiting_bytes) {
+    total.set_awaiting_bytes_ns(absl::ToInt64Nanoseconds(*traffic.awaiting_bytes));
+  }
+  if (traffic.awaiting_room) {
+    total.set_awaiting_room_ns(absl::ToInt64Nanoseconds(*traffic.awaiting_room));
+  }
+  if (traffic.retransmissions) total.set_retransmissions(*traffic.retransmissions);
   return total;
 }
 

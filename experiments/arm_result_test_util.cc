@@ -143,7 +143,9 @@ ArmResult FullArmResult() {
                                           .headers = 66,
                                           .rest = 1,
                                           .resent = 4,
-                                          .dropped = 5}}};
+                                          .dropped = 5},
+                    .awaiting_bytes_seconds = 0.5,
+                    .awaiting_room_seconds = 0.25}};
   arm.hosts = "links of 8 Mbit/s";
   arm.link_usage = LinkUsage{.links = {{.host = "worker 0",
                                         .out = true,

@@ -70,7 +70,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 run-time failure, 2 wrong usage or configuration, 3 a check "
       "failed, 4 rendezvous timed out, 5 a peer was lost, 6 a gradient is not finite, "
-      "128+n signal n.");
+      "77 a library to compare with is missing, 128+n signal n.");
 
   CompareOptions options;
   CLI::App* compare = app.add_subcommand("compare", "Runs all arms and compares them");

@@ -107,6 +107,14 @@ CREATE TABLE links (
   bytes INTEGER NOT NULL,
   PRIMARY KEY (run, process, kind, direction)
 ) WITHOUT ROWID;
+CREATE TABLE link_costs (
+  run INTEGER NOT NULL REFERENCES runs,
+  process TEXT NOT NULL,
+  awaiting_bytes_ns INTEGER NOT NULL,
+  awaiting_room_ns INTEGER NOT NULL,
+  retransmissions INTEGER,
+  PRIMARY KEY (run, process)
+) WITHOUT ROWID;
 CREATE TABLE evaluations (
   run INTEGER NOT NULL REFERENCES runs,
   step INTEGER NOT NULL,
@@ -334,7 +342,11 @@ absl::Status RunDatabase::AddTraffic(const TrafficRecord& traffic) {
   RETURN_IF_ERROR(add("snapshot", "in", traffic.snapshot_in()));
   if (traffic.has_wire_out()) RETURN_IF_ERROR(add("wire", "out", traffic.wire_out()));
   if (traffic.has_wire_in()) RETURN_IF_ERROR(add("wire", "in", traffic.wire_in()));
-  return absl::OkStatus();
+  if (!traffic.has_awaiting_bytes_ns()) return absl::OkStatus();
+  return Execute(
+      "INSERT INTO link_costs VALUES (?, ?, ?, ?, ?)",
+      {run_, traffic.process(), traffic.awaiting_bytes_ns(), traffic.awaiting_room_ns(),
+       OrNull(traffic.has_retransmissions(), traffic.retransmissions())});
 }
 
 absl::Status RunDatabase::AddEvent(absl::Time time, Severity severity,

@@ -239,9 +239,17 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
   known.set_process("worker 1");
   known.set_wire_out(5);
   known.set_wire_in(int64_t{1} << 40);
+  known.set_awaiting_bytes_ns(int64_t{1} << 41);
+  known.set_awaiting_room_ns(0);
+  known.set_retransmissions(6);
+  TrafficRecord over_grpc = worker;
+  over_grpc.set_process("worker 2");
+  over_grpc.set_awaiting_bytes_ns(0);
+  over_grpc.set_awaiting_room_ns(9);
   RecordBatch end;
   *end.add_traffic() = known;
   *end.add_traffic() = worker;
+  *end.add_traffic() = over_grpc;
   for (const int64_t step : {2, 3}) {
     EvaluationRecord& evaluation = *end.add_evaluations();
     evaluation.set_step(step);
@@ -267,9 +275,10 @@ TEST_F(RunDatabaseTest, ReadArmEqualsWhatWasWritten) {
           << read.steps[rank][step].DebugString() << expected.DebugString();
     }
   }
-  ASSERT_EQ(read.traffic.size(), 2);
+  ASSERT_EQ(read.traffic.size(), 3);
   EXPECT_TRUE(MessageDifferencer::Equals(read.traffic.at("worker 0"), worker));
   EXPECT_TRUE(MessageDifferencer::Equals(read.traffic.at("worker 1"), known));
+  EXPECT_TRUE(MessageDifferencer::Equals(read.traffic.at("worker 2"), over_grpc));
   ASSERT_EQ(read.evaluations.size(), 2);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(MessageDifferencer::Equals(read.evaluations[i], end.evaluations(i)));

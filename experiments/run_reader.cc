@@ -144,6 +144,17 @@ absl::Status ReadContributions(SqliteConnection& connection, int64_t run,
 }
 
 absl::Status ReadTraffic(SqliteConnection& connection, int64_t run, ArmRecords* records) {
+  RETURN_IF_ERROR(
+      ForEachRow(connection, run,
+                 "SELECT process, awaiting_bytes_ns, awaiting_room_ns, retransmissions "
+                 "FROM link_costs WHERE run = ?",
+                 [&](const SqliteStatement& row) {
+                   TrafficRecord& traffic = records->traffic[row.Text(0)];
+                   traffic.set_awaiting_bytes_ns(row.Integer(1));
+                   traffic.set_awaiting_room_ns(row.Integer(2));
+                   if (!row.IsNull(3)) traffic.set_retransmissions(row.Integer(3));
+                   return absl::OkStatus();
+                 }));
   return ForEachRow(
       connection, run, "SELECT process, kind, direction, bytes FROM links WHERE run = ?",
       [&](const SqliteStatement& row) {

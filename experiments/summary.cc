@@ -16,6 +16,11 @@ using Json = nlohmann::ordered_json;
 // JSON has no infinities and no NaN; a diverged loss becomes null.
 Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+template <typename Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
 // Appends what became of the contributions, where there are any.
 void AddContributions(const ArmResult& run, Json* json) {
   const ContributionSummary& all = run.contributions;
@@ -114,8 +119,7 @@ Json RunJson(const ArmResult& run) {
                                    {"accuracy", point.accuracy},
                                    {"version_skew", point.version_skew}});
   }
-  json["time_to_target_seconds"] =
-      run.time_to_target_seconds ? Json(*run.time_to_target_seconds) : Json(nullptr);
+  json["time_to_target_seconds"] = OrNull(run.time_to_target_seconds);
   AddContributions(run, &json);
   json["buckets"] = Json::array();
   for (const PlannedBucket& bucket : run.buckets) {
@@ -127,19 +131,21 @@ Json RunJson(const ArmResult& run) {
   json["skipped_buckets"] = run.skipped_buckets;
   json["endpoints"] = Json::array();
   for (const EndpointTraffic& endpoint : run.endpoints) {
-    json["endpoints"].push_back({{"name", endpoint.name},
-                                 {"role", endpoint.role},
-                                 {"steps", endpoint.steps},
-                                 {"payload_out", endpoint.payload_out},
-                                 {"payload_in", endpoint.payload_in},
-                                 {"formula_out", endpoint.formula_out},
-                                 {"formula_in", endpoint.formula_in},
-                                 {"initial_out", endpoint.initial_out},
-                                 {"initial_in", endpoint.initial_in},
-                                 {"snapshot_out", endpoint.snapshot_out},
-                                 {"snapshot_in", endpoint.snapshot_in},
-                                 {"link_out", LinkJson(endpoint.link_out)},
-                                 {"link_in", LinkJson(endpoint.link_in)}});
+    json["endpoints"].push_back(
+        {{"name", endpoint.name},
+         {"role", endpoint.role},
+         {"steps", endpoint.steps},
+         {"payload_out", endpoint.payload_out},
+         {"payload_in", endpoint.payload_in},
+         {"formula_out", endpoint.formula_out},
+         {"formula_in", endpoint.formula_in},
+         {"initial_out", endpoint.initial_out},
+         {"initial_in", endpoint.initial_in},
+         {"snapshot_out", endpoint.snapshot_out},
+         {"snapshot_in", endpoint.snapshot_in},
+         {"awaiting_bytes_seconds", OrNull(endpoint.awaiting_bytes_seconds)},
+         {"awaiting_room_seconds", OrNull(endpoint.awaiting_room_seconds)},
+         {"retransmissions", OrNull(endpoint.retransmissions)}});
   }
   json["hosts"] = run.hosts.empty() ? Json(nullptr) : Json(run.hosts);
   json["link_usage"] = UsageJson(run.link_usage);

@@ -64,16 +64,28 @@ std::vector<EndpointTraffic> TrafficOf(const JobSpec& spec, const ArmRecords& re
     endpoint.formula_out = formula.out * endpoint.steps;
     endpoint.formula_in = formula.in * endpoint.steps;
     if (const auto it = records.traffic.find(formula.name); it != records.traffic.end()) {
-      endpoint.payload_out = it->second.payload_out();
-      endpoint.payload_in = it->second.payload_in();
-      endpoint.initial_out = it->second.initial_out();
-      endpoint.initial_in = it->second.initial_in();
-      endpoint.snapshot_out = it->second.snapshot_out();
-      endpoint.snapshot_in = it->second.snapshot_in();
+      const TrafficRecord& traffic = it->second;
+      endpoint.payload_out = traffic.payload_out();
+      endpoint.payload_in = traffic.payload_in();
+      endpoint.initial_out = traffic.initial_out();
+      endpoint.initial_in = traffic.initial_in();
+      endpoint.snapshot_out = traffic.snapshot_out();
+      endpoint.snapshot_in = traffic.snapshot_in();
+      if (traffic.has_awaiting_bytes_ns()) {
+        endpoint.awaiting_bytes_seconds =
+            static_cast<double>(traffic.awaiting_bytes_ns()) / 1e9;
+      }
+      if (traffic.has_awaiting_room_ns()) {
+        endpoint.awaiting_room_seconds =
+            static_cast<double>(traffic.awaiting_room_ns()) / 1e9;
+      }
+      if (traffic.has_retransmissions()) {
+        endpoint.retransmissions = traffic.retransmissions();
+      }
       if (!records.readings.empty()) {
         const HostsReading& last = records.readings.back();
-        endpoint.link_out = AuditOf(endpoint, /*out=*/true, it->second, last);
-        endpoint.link_in = AuditOf(endpoint, /*out=*/false, it->second, last);
+        endpoint.link_out = AuditOf(endpoint, /*out=*/true, traffic, last);
+        endpoint.link_in = AuditOf(endpoint, /*out=*/false, traffic, last);
       }
     }
     endpoints.push_back(endpoint);

@@ -54,6 +54,10 @@ struct EndpointTraffic {
   // Where the process has a host of its own.
   std::optional<LinkAudit> link_out = std::nullopt;
   std::optional<LinkAudit> link_in = std::nullopt;
+  // Of a ring's links, where it is known (common/gradient_exchange.h).
+  std::optional<double> awaiting_bytes_seconds = std::nullopt;
+  std::optional<double> awaiting_room_seconds = std::nullopt;
+  std::optional<int64_t> retransmissions = std::nullopt;
 };
 
 // Of each process of the arm, workers first.

@@ -46,6 +46,22 @@ TEST_F(TrafficAuditTest, TrafficEqualToTheFormulaPasses) {
   EXPECT_EQ(endpoints[1].initial_in, 40);
 }
 
+TEST_F(TrafficAuditTest, WhatLinksCostIsThereWhereItIsKnown) {
+  TrafficRecord& traffic = AddTraffic("worker 0", 80, 80);
+  traffic.set_awaiting_bytes_ns(1'500'000'000);
+  traffic.set_awaiting_room_ns(0);
+  traffic.set_retransmissions(3);
+  AddTraffic("worker 1", 80, 80);
+  const std::vector<EndpointTraffic> endpoints = TrafficOf(RingSpec(2), records_);
+  ASSERT_EQ(endpoints.size(), 2);
+  EXPECT_EQ(endpoints[0].awaiting_bytes_seconds, 1.5);
+  EXPECT_EQ(endpoints[0].awaiting_room_seconds, 0.0);
+  EXPECT_EQ(endpoints[0].retransmissions, 3);
+  EXPECT_EQ(endpoints[1].awaiting_bytes_seconds, std::nullopt);
+  EXPECT_EQ(endpoints[1].awaiting_room_seconds, std::nullopt);
+  EXPECT_EQ(endpoints[1].retransmissions, std::nullopt);
+}
+
 TEST_F(TrafficAuditTest, TrafficBesideTheFormulaFailsWithBothNumbers) {
   AddTraffic("worker 0", 80, 80);
   AddTraffic("worker 1", 80, 80);

@@ -255,6 +255,39 @@ TEST_P(AlgorithmTest, WhatIsSentIsReceived) {
   }
 }
 
+// Where a count is a multiple of the ranks all chunks are alike, so that 2^20 times as
+// many elements make the same moves, 2^20 times as far and long.
+TEST_P(AlgorithmTest, IndicesAndFormulasHoldPast2To31Elements) {
+  constexpr int64_t kTimes = int64_t{1} << 20;
+  for (int ranks = 2; ranks <= 17; ++ranks) {
+    const int64_t few = ranks * (kLarge / ranks + 1);  // Sums of few elements are others.
+    const int64_t many = few * kTimes;
+    ASSERT_GT(many, int64_t{1} << 31);
+    for (const OperationKind kind : kKinds) {
+      for (int position = 0; position < ranks; ++position) {
+        SCOPED_TRACE(absl::StrCat("position ", position, " of ", ranks, ", kind ",
+                                  static_cast<int>(kind)));
+        MoveList of_few, of_many;
+        AppendMoves(GetParam(), kind, few, position, ranks, &of_few);
+        AppendMoves(GetParam(), kind, many, position, ranks, &of_many);
+        ASSERT_EQ(of_many.size(), of_few.size());
+        for (int i = 0; i < of_few.size(); ++i) {
+          EXPECT_EQ(of_many[i].kind, of_few[i].kind);
+          EXPECT_EQ(of_many[i].peer, of_few[i].peer);
+          EXPECT_EQ(of_many[i].since, of_few[i].since);
+          EXPECT_EQ(of_many[i].range.begin, of_few[i].range.begin * kTimes);
+          EXPECT_EQ(of_many[i].range.count, of_few[i].range.count * kTimes);
+        }
+        const auto bytes = [&](int64_t count) {
+          return PayloadBytes(GetParam(), kind, count, position, ranks);
+        };
+        EXPECT_EQ(bytes(many).out, bytes(few).out * kTimes);
+        EXPECT_EQ(bytes(many).in, bytes(few).in * kTimes);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AlgorithmTest,
                          testing::Values(RingMode::RING, RingMode::HALVING_DOUBLING,
                                          RingMode::TREE, RingMode::GATHER_BROADCAST),

@@ -71,15 +71,6 @@ inline std::vector<uint32_t> Bits(const std::vector<float>& values, Range range)
       std::vector<float>(values.begin() + range.begin, values.begin() + range.end()));
 }
 
-// 0, N - 1, ..., 1.
-inline RingOrder Backwards(int ranks) {
-  std::vector<int> rank_at(ranks);
-  for (int position = 1; position < ranks; ++position) {
-    rank_at[position] = ranks - position;
-  }
-  return RingOrder(rank_at);
-}
-
 using Collective = absl::Status (Collectives::*)(OperationTag, DeviceSpan);
 
 class CollectivesTest : public testing::TestWithParam<std::tuple<Algorithm, Over>> {
@@ -272,6 +263,8 @@ TEST_P(CollectivesTest, PayloadIsTheFormula) {
         EXPECT_EQ(traffic.payload_in, steps[rank].in);
         EXPECT_EQ(traffic.initial_out, initial[rank].out);
         EXPECT_EQ(traffic.initial_in, initial[rank].in);
+        EXPECT_TRUE(traffic.awaiting_bytes && traffic.awaiting_room);
+        EXPECT_EQ(traffic.retransmissions.has_value(), traffic.wire_out.has_value());
       }
     }
   }

@@ -14,7 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
+#include "common/job_plan.h"
 #include "common/mutex.h"
+#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -194,6 +196,64 @@ TEST_P(CollectivesFailureTest, OneOperationTooManyIsAnErrorOnEveryRank) {
                             absl::StatusCode::kFailedPrecondition,
                             testing::AllOf(testing::HasSubstr("barrier, operation 1"),
                                            testing::HasSubstr("sum of bucket 3")))));
+}
+
+// The others have simply ended, well.
+TEST_P(CollectivesFailureTest, OneOperationTooManyAfterTheOthersEndedIsAnError) {
+  auto collectives = MakeCollectives(Transports(), Options());
+  const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
+    std::vector<float> values(100, 1.0f);
+    const absl::Status summed = collectives[rank]->AllReduce(kTag, SpanOf(values));
+    if (!summed.ok() || rank == kOdd) {
+      RETURN_IF_ERROR(summed);
+      return collectives[rank]->AllReduce(kTag, SpanOf(values));
+    }
+    collectives[rank].reset();
+    return summed;
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == kOdd) {
+      EXPECT_THAT(statuses[rank],
+                  StatusIs(absl::StatusCode::kUnavailable,
+                           testing::AllOf(testing::HasSubstr(": worker "),
+                                          testing::HasSubstr("closed the connection"))));
+    } else {
+      EXPECT_OK(statuses[rank]) << "rank " << rank;
+    }
+  }
+}
+
+// A job's fingerprint covers its ring order. Ranks that would meet each other find out;
+// those that would not are stalled.
+TEST_P(CollectivesFailureTest, TwoRingOrdersInOneJobAreAnErrorOnEveryRank) {
+  JobSpec spec;
+  const uint64_t usual = Fingerprint(spec);
+  const RingOrder odd_order = Backwards(kRanks);
+  for (int position = 0; position < kRanks; ++position) {
+    spec.mutable_experiment()->add_ring_order(odd_order.RankAt(position));
+  }
+  auto transports = Transports();
+  std::vector<std::unique_ptr<Collectives>> collectives;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CollectiveOptions options = Options(usual);
+    options.stall_timeout = absl::Milliseconds(300);
+    if (rank == kOdd) {
+      options.order = odd_order;
+      options.job_fingerprint = Fingerprint(spec);
+    }
+    collectives.push_back(std::make_unique<TransportCollectives>(
+        rank, std::move(transports[rank]), options));
+  }
+  const auto statuses = RunRanks(kRanks, [&](int rank) {
+    std::vector<float> values(1009, 1.0f);
+    return collectives[rank]->AllReduce(kTag, SpanOf(values));
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const absl::StatusCode code = statuses[rank].code();
+    EXPECT_TRUE(code == absl::StatusCode::kFailedPrecondition ||
+                code == absl::StatusCode::kUnavailable)
+        << "rank " << rank << ": " << statuses[rank];
+  }
 }
 
 // As the kernel does it for a killed process: the connections close, without a word.

@@ -252,8 +252,14 @@ TEST_P(RingExchangeTest, TrafficIsTheFormula) {
     if (!GetParam().has_wire) {
       EXPECT_EQ(traffic.wire_out, std::nullopt);
       EXPECT_EQ(traffic.wire_in, std::nullopt);
+      EXPECT_EQ(traffic.awaiting_bytes, std::nullopt);
+      EXPECT_EQ(traffic.awaiting_room, std::nullopt);
+      EXPECT_EQ(traffic.retransmissions, std::nullopt);
       continue;
     }
+    EXPECT_GE(traffic.awaiting_bytes, absl::ZeroDuration());
+    EXPECT_GE(traffic.awaiting_room, absl::ZeroDuration());
+    EXPECT_GE(traffic.retransmissions, 0);
     EXPECT_GT(traffic.wire_out, traffic.payload_out + traffic.initial_out);
     EXPECT_GT(traffic.wire_in, traffic.payload_in + traffic.initial_in);
   }

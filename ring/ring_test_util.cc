@@ -62,6 +62,14 @@ std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(
   return MakeCollectives(MakeTransports(kind, options.order.ranks()), options);
 }
 
+RingOrder Backwards(int ranks) {
+  std::vector<int> rank_at(ranks);
+  for (int position = 1; position < ranks; ++position) {
+    rank_at[position] = ranks - position;
+  }
+  return RingOrder(rank_at);
+}
+
 std::vector<absl::Status> RunRanks(int ranks,
                                    const std::function<absl::Status(int rank)>& body) {
   std::vector<absl::Status> statuses(ranks);

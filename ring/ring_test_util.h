@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/ring_order.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
 #include "ring/tcp_rendezvous.h"
@@ -36,6 +37,9 @@ std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(
     std::vector<std::unique_ptr<Transport>> transports, const CollectiveOptions& options);
 std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(
     TransportKind kind, const CollectiveOptions& options);
+
+// 0, N - 1, ..., 1.
+RingOrder Backwards(int ranks);
 
 // Runs body(rank) on one thread per rank; returns what each returned.
 std::vector<absl::Status> RunRanks(int ranks,

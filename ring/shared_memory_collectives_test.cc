@@ -77,15 +77,6 @@ std::vector<std::unique_ptr<Member>> MakeMembers(int ranks) {
   return MakeMembers({.order = RingOrder(ranks)});
 }
 
-// 0, N - 1, ..., 1.
-RingOrder Backwards(int ranks) {
-  std::vector<int> rank_at(ranks);
-  for (int position = 1; position < ranks; ++position) {
-    rank_at[position] = ranks - position;
-  }
-  return RingOrder(rank_at);
-}
-
 std::vector<int64_t> Counts(int ranks) {
   return {0, 1, ranks - 1, ranks, ranks + 1, 97, 1009, 8192, kMaxCount};
 }

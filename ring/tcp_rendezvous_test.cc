@@ -186,18 +186,11 @@ TEST(TcpRendezvousTest, PeersWithOtherLayoutsFailAtOnceOnBothSides) {
                                                HasSubstr("tensors or buckets differ"))));
 }
 
-// A job's fingerprint covers AUTO's table, so that ranks with different ones never meet.
-TEST(TcpRendezvousTest, PeersWithOtherTablesFailAtOnceAndBothNameThem) {
+// Rank r's settings of two are settings[r]; both ranks must name both fingerprints.
+void ExpectRefusalOnBothSides(const JobSpec (&settings)[2]) {
   std::unique_ptr<PeerListener> listeners[] = {ListenOnLoopback(), ListenOnLoopback()};
   const std::string addresses[] = {AddressOf(*listeners[0]), AddressOf(*listeners[1])};
-  uint64_t fingerprints[2];
-  for (int rank = 0; rank < 2; ++rank) {
-    JobSpec spec;
-    RingMode& ring = *spec.mutable_arm()->mutable_ring();
-    ring.set_algorithm(RingMode::AUTO);
-    ring.add_choices()->set_up_to_bytes(rank + 1);
-    fingerprints[rank] = Fingerprint(spec);
-  }
+  const uint64_t fingerprints[] = {Fingerprint(settings[0]), Fingerprint(settings[1])};
   const auto statuses = RunRanks(2, [&](int rank) {
     RingMember self = Member(rank, 2);
     self.layout_fingerprint = fingerprints[rank];
@@ -213,6 +206,25 @@ TEST(TcpRendezvousTest, PeersWithOtherTablesFailAtOnceAndBothNameThem) {
                 "%016x there, %016x here)",
                 fingerprints[1 - rank], fingerprints[rank]))));
   }
+}
+
+// A job's fingerprint covers AUTO's table and the order of the ring, so that ranks with
+// different ones never meet.
+TEST(TcpRendezvousTest, PeersWithOtherTablesFailAtOnceAndBothNameThem) {
+  JobSpec settings[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    RingMode& ring = *settings[rank].mutable_arm()->mutable_ring();
+    ring.set_algorithm(RingMode::AUTO);
+    ring.add_choices()->set_up_to_bytes(rank + 1);
+  }
+  ExpectRefusalOnBothSides(settings);
+}
+
+TEST(TcpRendezvousTest, PeersWithOtherRingOrdersFailAtOnceAndBothNameThem) {
+  JobSpec settings[2];
+  for (const int rank : {0, 1, 2}) settings[0].mutable_experiment()->add_ring_order(rank);
+  for (const int rank : {0, 2, 1}) settings[1].mutable_experiment()->add_ring_order(rank);
+  ExpectRefusalOnBothSides(settings);
 }
 
 TEST(TcpRendezvousTest, BadAddressesAreErrors) {

@@ -110,11 +110,15 @@ LinkTotals Transport::totals(int peer) const {
           .retransmissions = DoRetransmissions(peer)};
 }
 
-WireBytes Transport::wire() const {
-  WireBytes sum;
+LinkTotals Transport::totals() const {
+  LinkTotals sum;
   for (const int peer : peers_) {
-    sum.out += LinkTo(peer).out.load(std::memory_order_relaxed);
-    sum.in += LinkTo(peer).in.load(std::memory_order_relaxed);
+    const LinkTotals link = totals(peer);
+    sum.wire.out += link.wire.out;
+    sum.wire.in += link.wire.in;
+    sum.awaiting_bytes += link.awaiting_bytes;
+    sum.awaiting_room += link.awaiting_room;
+    sum.retransmissions += link.retransmissions;
   }
   return sum;
 }

@@ -53,7 +53,7 @@ struct Interest {
 // order and without message boundaries. Connected when made; destroying it closes all,
 // and bytes already taken are still delivered.
 //
-// One thread uses it, except for Abort, totals and wire. Peers are ranks; a call that
+// One thread uses it, except for Abort and totals. Peers are ranks; a call that
 // names one without a link is a bug. Errors are final for the transport:
 //   kUnavailable: the peer that the message names closed the connection or is lost.
 //   the peer's own reason, where it left by an Abort: IsRelayed, and word by word the
@@ -94,7 +94,7 @@ class Transport {
 
   // Any thread.
   LinkTotals totals(int peer) const;
-  WireBytes wire() const;  // Of all links.
+  LinkTotals totals() const;  // Of all links.
   // Whether that is everything that its connections carried; otherwise the carrier has
   // framing of its own.
   bool counts_framing() const { return counts_framing_; }

@@ -95,10 +95,14 @@ void TransportCollectives::Abort(absl::Status reason) {
 
 ExchangeTraffic TransportCollectives::traffic() const {
   ExchangeTraffic traffic = counters_.totals();
+  const LinkTotals links = transport_ == nullptr ? LinkTotals{} : transport_->totals();
+  traffic.awaiting_bytes = links.awaiting_bytes;
+  traffic.awaiting_room = links.awaiting_room;
+  // What happens on connections that are the carrier's own is not known.
   if (transport_ != nullptr && !transport_->counts_framing()) return traffic;
-  const WireBytes wire = transport_ == nullptr ? WireBytes{} : transport_->wire();
-  traffic.wire_out = wire.out;
-  traffic.wire_in = wire.in;
+  traffic.wire_out = links.wire.out;
+  traffic.wire_in = links.wire.in;
+  traffic.retransmissions = links.retransmissions;
   return traffic;
 }
 

@@ -37,6 +37,36 @@ TEST(TransportCollectivesTest, LinkedRanksAreThoseOfEveryAlgorithmThatMayRun) {
   EXPECT_THAT(LinkedRanks(options, 1), ElementsAre(0, 2, 3, 5));
 }
 
+TEST(TransportCollectivesTest, TrafficHasWhatAllLinksCost) {
+  constexpr int kRanks = 3;
+  const auto collectives = MakeCollectives(
+      TransportKind::kTcp,
+      {.order = RingOrder(kRanks), .algorithm = RingMode::GATHER_BROADCAST});
+  const auto statuses = RunRanks(kRanks, [&](int rank) {
+    std::vector<float> values(100'000, 1.0f);
+    return collectives[rank]->AllReduce(kTag, SpanOf(values));
+  });
+  ASSERT_THAT(statuses, testing::Each(IsOk()));
+  absl::Duration all;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    absl::Duration bytes, room;
+    int64_t retransmissions = 0;
+    for (const int peer : collectives[rank]->transport()->peers()) {
+      const LinkTotals link = collectives[rank]->transport()->totals(peer);
+      bytes += link.awaiting_bytes;
+      room += link.awaiting_room;
+      retransmissions += link.retransmissions;
+    }
+    const ExchangeTraffic traffic = collectives[rank]->traffic();
+    EXPECT_EQ(traffic.awaiting_bytes, bytes);
+    EXPECT_EQ(traffic.awaiting_room, room);
+    EXPECT_EQ(traffic.retransmissions, retransmissions);
+    all += bytes;
+  }
+  // Somebody had to wait for somebody.
+  EXPECT_GT(all, absl::ZeroDuration());
+}
+
 // Of 4 ranks a barrier is a sum of 16 bytes.
 TEST(TransportCollectivesTest, EachOperationGoesByTheAlgorithmForItsSize) {
   constexpr int kRanks = 4;

@@ -246,16 +246,16 @@ TEST_P(TransportConformanceTest, PeersSayThatTheyWaitBesideAFullLink) {
 TEST_P(TransportConformanceTest, CountsEveryByteAndWhatItWaitedFor) {
   const auto transports = GetParam()(3);
   std::vector<WireBytes> before;
-  for (const auto& transport : transports) before.push_back(transport->wire());
+  for (const auto& transport : transports) before.push_back(transport->totals().wire);
   const auto sent = static_cast<int64_t>(Fill(*transports[0], 1));
-  EXPECT_GE(transports[0]->wire().out - before[0].out, sent);
+  EXPECT_GE(transports[0]->totals().wire.out - before[0].out, sent);
   Drain(*transports[1], 0, 0, static_cast<size_t>(sent));
-  EXPECT_EQ(transports[1]->wire().in - before[1].in,
-            transports[0]->wire().out - before[0].out);
-  EXPECT_EQ(transports[1]->wire().out, before[1].out);
-  EXPECT_EQ(transports[2]->wire().in, before[2].in);
+  EXPECT_EQ(transports[1]->totals().wire.in - before[1].in,
+            transports[0]->totals().wire.out - before[0].out);
+  EXPECT_EQ(transports[1]->totals().wire.out, before[1].out);
+  EXPECT_EQ(transports[2]->totals().wire.in, before[2].in);
   EXPECT_EQ(transports[1]->totals(0).wire.in + transports[1]->totals(2).wire.in,
-            transports[1]->wire().in);
+            transports[1]->totals().wire.in);
 
   // The waits above ended by themselves or not at all; this one ends with a byte.
   const absl::Duration waited = transports[2]->totals(0).awaiting_bytes;

@@ -1,5 +1,6 @@
 // psring bench as a user runs it, small.
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -27,6 +28,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
+using testing::StartsWith;
 
 class BenchTest : public EndToEndTest {
  protected:
@@ -59,7 +61,8 @@ class BenchTest : public EndToEndTest {
                              Path("rows.json")});
     const auto bench = Bench(more);
     EXPECT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
-    EXPECT_EQ(bench->err(), "");
+    EXPECT_THAT(bench->err(), AllOf(StartsWith("psring: round 1 of 2, "),
+                                    HasSubstr("\npsring: round 2 of 2, ")));
     std::ifstream file(Path("rows.json"));
     nlohmann::json json = nlohmann::json::parse(file);
     EXPECT_EQ(json["ranks"], ranks);
@@ -187,6 +190,7 @@ TEST_F(BenchTest, WrongUsageIsOneLineAndStartsNothing) {
             "--write-table: there is nothing to choose from"},
            {{"--write-table", Write("broken", "choices { transport: TCP }")},
             "broken:1: choices[0].workers: missing; allowed: at least 2"},
+           {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"},
            {{"--transport", "shared_memory", "--against", "gloo"},
             "Gloo has TCP only, so it needs --transport tcp"}}) {
     const auto bench = Bench(arguments);
@@ -196,6 +200,36 @@ TEST_F(BenchTest, WrongUsageIsOneLineAndStartsNothing) {
     EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
                 testing::SizeIs(2));
   }
+}
+
+TEST_F(BenchTest, NumbersOutOfRangeAreRefusedWithTheRange) {
+  for (const auto& [flag, value, message] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"-c", "10001", "10001 not in range 0 to 10000"},
+           {"-c", "-1", "-1 not in range 0 to 10000"},
+           {"--min-seconds", "3601", "3601 not in range 0 to 3600"},
+           {"--min-seconds", "-0.5", "-0.5 not in range 0 to 3600"},
+           {"--min-seconds", "nan", "nan not in range 0 to 3600"},
+           {"--min-seconds", "inf", "inf not in range 0 to 3600"}}) {
+    const auto bench = Bench({flag, value});
+    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
+    EXPECT_THAT(bench->err(), HasSubstr(message));
+  }
+}
+
+TEST_F(BenchTest, HelpListsTheExitCodeOfAMissingLibrary) {
+  Subprocess help({"experiments/psring", "--help"});
+  EXPECT_THAT(help.Wait(kPatience), Optional(0));
+  EXPECT_THAT(help.out(), HasSubstr("77 a library"));
+}
+
+TEST_F(BenchTest, WithoutAWarmUpAndChecksTimesAreMeasuredAllTheSame) {
+  const auto bench = Bench({"-b", "4K", "-e", "4K", "-n", "5", "-w", "0", "-c", "0",
+                            "--rounds", "1", "--json", Path("rows.json")});
+  ASSERT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(Path("rows.json")));
+  EXPECT_TRUE(json["rows"][0]["wrong"].is_null());
+  EXPECT_GT(json["rows"][0]["time_us"]["min"], 0);
 }
 
 // Forever, as far as this test is concerned.
@@ -210,19 +244,31 @@ TEST_F(BenchTest, ARankThatIsKilledEndsTheRunWithItsName) {
   ASSERT_NE(Find(bench->pid(), "bench_rank", 1), 0);
   kill(Find(bench->pid(), "bench_rank", 1), SIGKILL);
   EXPECT_THAT(bench->Wait(kPatience), Optional(5));
-  EXPECT_THAT(bench->err(), HasSubstr("rank "));
+  const std::string err = bench->err();
+  EXPECT_THAT(err, AllOf(HasSubstr("rank "), HasSubstr("logs in /")));
+  const size_t begin = err.find("logs in ") + 8;
+  const std::string folder = err.substr(begin, err.find(':', begin) - begin);
+  EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
+  EXPECT_NE(std::filesystem::remove_all(folder), 0);
   EXPECT_TRUE(ChildrenOf(bench->pid()).empty());
 }
 
 TEST_F(BenchTest, ASignalEndsItAndItsRanks) {
+  std::string folder = "/tmp/bench_test_XXXXXX";  // A socket's path is short.
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  setenv("TMPDIR", folder.c_str(), 1);
   const auto bench = Bench(EndlessBench());
+  unsetenv("TMPDIR");
   ASSERT_TRUE(bench->WaitForOutput("load before", kPatience));
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
   std::vector<pid_t> ranks;
   for (const ChildProcess& child : ChildrenOf(bench->pid())) ranks.push_back(child.pid);
   ASSERT_EQ(ranks.size(), 4);
   bench->Signal(SIGTERM);
   EXPECT_THAT(bench->Wait(kPatience), Optional(128 + SIGTERM));
   EXPECT_THAT(bench->err(), HasSubstr("stopped by Terminated"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
   for (const pid_t rank : ranks) EXPECT_TRUE(WaitForEnd(rank, kPatience));
 }
 

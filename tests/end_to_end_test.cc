@@ -150,6 +150,7 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
   // Payload, first distribution and snapshots in both directions; the ring knows its
   // wire, too.
   EXPECT_THAT(per_run("links"), ElementsAre(24, 16));
+  EXPECT_THAT(per_run("link_costs"), ElementsAre(0, 2));
   EXPECT_THAT(per_run("events"), ElementsAre(8, 4));     // Each joins and leaves.
   EXPECT_THAT(per_run("recording"), ElementsAre(9, 5));  // Two of each, and the writer's.
 
@@ -190,6 +191,18 @@ TEST_F(EndToEndTest, TheDatabaseHoldsEveryRowAndTheSummaryIsMadeOfThem) {
                       "' AND kind = 'payload' AND direction = '", direction, "'")),
                   endpoint[absl::StrCat("payload_", direction)]);
       }
+      if (run == 1) {  // Of servers.
+        EXPECT_TRUE(endpoint["awaiting_bytes_seconds"].is_null());
+        continue;
+      }
+      // Two workers in a ring cannot go on without each other.
+      EXPECT_GT(endpoint["awaiting_bytes_seconds"], 0);
+      EXPECT_NEAR(QueryOne(absl::StrCat(
+                      "SELECT awaiting_bytes_ns / 1e9 FROM link_costs WHERE process = '",
+                      endpoint["name"].get<std::string>(), "' AND run = ", run)),
+                  endpoint["awaiting_bytes_seconds"], 1e-9);
+      EXPECT_GE(endpoint["awaiting_room_seconds"], 0);
+      EXPECT_GE(endpoint["retransmissions"], 0);
     }
     EXPECT_EQ(QueryOne(absl::StrCat("SELECT count(*) FROM digests WHERE run = ", run,
                                     " AND step = 11 AND digest = '",

@@ -23,6 +23,7 @@
 #include "ring/grpc_test_util.h"
 #include "ring/ring_exchange.h"
 #include "ring/ring_test_util.h"
+#include "ring/shared_memory_ranks.h"
 #include "ring/transport_collectives.h"
 #include "tests/parameter_server_cluster.h"
 #include "worker/data_set.h"
@@ -133,17 +134,28 @@ std::vector<uint64_t> Train(int workers, std::optional<int64_t> steps,
   return digests[0];
 }
 
-std::vector<uint64_t> TrainRing(std::vector<std::unique_ptr<Transport>> transports,
-                                const CollectiveOptions& options,
-                                const Optimizer& optimizer = Momentum()) {
+// `collectives` are every rank's.
+template <typename AnyCollectives>
+std::vector<uint64_t> TrainCollectives(
+    std::vector<std::unique_ptr<AnyCollectives>> collectives,
+    const Optimizer& optimizer) {
   const RealTime time;
-  const int workers = options.order.ranks();
-  auto collectives = MakeCollectives(std::move(transports), options);
+  const auto workers = static_cast<int>(collectives.size());
   return Train(workers, kSteps, [&](int rank) {
     return std::make_unique<RingExchange>(workers, Buckets(), optimizer,
                                           ConstantsOf(optimizer),
                                           std::move(collectives[rank]), &time);
   });
+}
+
+std::vector<uint64_t> TrainRing(std::vector<std::unique_ptr<Transport>> transports,
+                                const CollectiveOptions& options,
+                                const Optimizer& optimizer = Momentum()) {
+  return TrainCollectives(MakeCollectives(std::move(transports), options), optimizer);
+}
+
+std::vector<uint64_t> TrainInSharedMemory(const RingOrder& order) {
+  return TrainCollectives(MakeSharedMemoryCollectives(order), Momentum());
 }
 
 std::vector<uint64_t> TrainRing(TransportKind kind, const CollectiveOptions& options,
@@ -197,6 +209,7 @@ TEST_P(EquivalenceTest, RingIsTheSameOverEveryTransport) {
   const CollectiveOptions options = {.order = RingOrder(GetParam())};
   EXPECT_EQ(TrainRing(MakeGrpcTransports<1>(GetParam()), options), expected);
   EXPECT_EQ(TrainRing(MakeGrpcTransports<3>(GetParam()), options), expected);
+  EXPECT_EQ(TrainInSharedMemory(options.order), expected);
 }
 
 TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
@@ -212,11 +225,10 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
 // 0, N - 1, ..., 1: the bits are others, and servers follow.
 TEST_P(EquivalenceTest, ServersFollowTheOrderOfTheRing) {
   const int workers = GetParam();
-  std::vector<int> backwards(workers);
-  for (int i = 1; i < workers; ++i) backwards[i] = workers - i;
-  const RingOrder order(backwards);
+  const RingOrder order = Backwards(workers);
   const auto expected = TrainRing(TransportKind::kInProcess, {.order = order});
   EXPECT_EQ(TrainRing(TransportKind::kTcp, {.order = order}), expected);
+  EXPECT_EQ(TrainInSharedMemory(order), expected);
   const RealTime time;
   auto options =
       ClusterOptions(workers, 3, ChannelKind::kInProcess, kRingOrder, Momentum());

@@ -37,8 +37,11 @@ class ProcessLivenessTest : public EndToEndTest {
   // Kills one process of an arm that is under way; the run must end in time, everywhere,
   // with the name of the dead.
   void KillInTraining(const std::string& arm, const std::string& program, int rank,
-                      const std::string& name) {
-    const auto psring = Start("run", Config(kEndless), {"--arm", arm});
+                      const std::string& name,
+                      const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"--arm", arm};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto psring = Start("run", Config(kEndless), arguments);
     ASSERT_TRUE(psring->WaitForOutput("step ", kPatience)) << psring->err();
     const std::vector<ChildProcess> children = ChildrenOf(psring->pid());
     const pid_t victim = Find(psring->pid(), program, rank);
@@ -96,9 +99,18 @@ class ProcessLivenessTest : public EndToEndTest {
   }
 };
 
-TEST_F(ProcessLivenessTest, AKilledWorkerEndsTheRingAndIsNamed) {
-  KillInTraining("ring", "worker", 1, "worker 1");
+// Over every transport.
+class RingLivenessTest : public ProcessLivenessTest,
+                         public testing::WithParamInterface<const char*> {};
+
+TEST_P(RingLivenessTest, AKilledWorkerEndsTheRingAndIsNamed) {
+  KillInTraining("ring", "worker", 1, "worker 1",
+                 {"--set", absl::StrCat("arms[1].ring.transport=", GetParam())});
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, RingLivenessTest,
+                         testing::Values("TCP", "GRPC", "SHARED_MEMORY"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(ProcessLivenessTest, AKilledWorkerEndsTheServersAndIsNamed) {
   KillInTraining("servers", "worker", 0, "worker 0");

@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,15 +14,14 @@
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
-#include "experiments/algorithm_table.h"
 #include "experiments/bench/conductor.h"
 #include "experiments/bench/contestants.h"
-#include "experiments/bench/fastest.h"
 #include "experiments/bench/options.h"
+#include "experiments/bench/outputs.h"
 #include "experiments/bench/report.h"
 #include "experiments/bench/result.h"
 #include "experiments/child_processes.h"
@@ -32,10 +30,16 @@
 namespace psring {
 namespace {
 
-// Of an operation of which nothing is known yet.
-constexpr absl::Duration kPatience = absl::Minutes(2);
 // A reply must fit into a packet.
 constexpr int kMostIterations = 10'000;
+constexpr double kMostSeconds = 3600;
+
+// For an operation of which nothing is known yet, and its values to be made ready.
+absl::Duration Patience(int64_t count) {
+  return absl::Minutes(2) + absl::Microseconds(1) * count;
+}
+// Operations take so many times longer than those before them, at most.
+constexpr int kMostDelay = 20;
 
 // Measures all sizes and contestants in rounds: each round has every size, and for each
 // size every contestant, one right after the other. What disturbs the machine for longer
@@ -64,6 +68,7 @@ class Bench {
   }
 
   absl::Status Run() {
+    const auto start = std::chrono::steady_clock::now();
     for (int round = 0; round < options_.rounds; ++round) {
       for (size_t size = 0; size < sizes_.size(); ++size) {
         for (size_t c = 0; c < plans_.size(); ++c) {
@@ -71,6 +76,10 @@ class Bench {
           rounds_[size][c].push_back(std::move(result));
         }
       }
+      const auto took = std::chrono::duration_cast<std::chrono::seconds>(
+          std::chrono::steady_clock::now() - start);
+      std::cerr << "psring: round " << round + 1 << " of " << options_.rounds << ", "
+                << took.count() << " s" << std::endl;
     }
     return conductor_.Finish();
   }
@@ -96,37 +105,64 @@ class Bench {
     BenchRound round;
     BenchMeasure measure;
     measure.set_count(size_bytes / int64_t{sizeof(float)});
-    if (options_.checks > 0) {
-      measure.set_operations(options_.checks);
-      measure.set_check(true);
-      ASSIGN_OR_RETURN(const Measured checked,
-                       conductor_.Measure(contestant, measure, kPatience));
-      round.wrong = checked.wrong;
-      if (checked.wrong > 0 && first_wrong_.empty()) {
-        first_wrong_ = absl::StrCat(plans_[contestant].name, ", ", size_bytes, " bytes, ",
-                                    checked.first_wrong);
-      }
-      measure.set_check(false);
+    measure.set_check(true);
+    ASSIGN_OR_RETURN(const Measured checked,
+                     MeasureUnknown(contestant, measure, options_.checks));
+    if (options_.checks > 0) round.wrong = checked.wrong;
+    if (checked.wrong > 0 && first_wrong_.empty()) {
+      first_wrong_ = absl::StrCat(plans_[contestant].name, ", ", size_bytes, " bytes, ",
+                                  checked.first_wrong);
     }
-    absl::Duration operation = absl::ZeroDuration();  // About so long, once it is known.
-    int iterations = options_.iterations;
-    if (options_.warm_up > 0) {
-      measure.set_operations(options_.warm_up);
-      ASSIGN_OR_RETURN(const Measured warm,
-                       conductor_.Measure(contestant, measure, kPatience));
-      operation = absl::Nanoseconds(std::max<int64_t>(
-          1, *std::min_element(warm.times_ns.begin(), warm.times_ns.end())));
-      const double wanted =
-          absl::FDivDuration(absl::Seconds(options_.least_seconds), operation);
-      iterations = static_cast<int>(
-          std::clamp<double>(wanted, iterations, std::max(iterations, kMostIterations)));
+    measure.set_check(false);
+    ASSIGN_OR_RETURN(const Measured warm,
+                     MeasureUnknown(contestant, measure, options_.warm_up));
+    if (warm.times_ns.empty()) {
+      ASSIGN_OR_RETURN(Measured timed,
+                       MeasureUnknown(contestant, measure, options_.iterations));
+      round.times_ns = std::move(timed.times_ns);
+      return round;
     }
-    measure.set_operations(iterations);
+    const auto [fastest, slowest] =
+        std::minmax_element(warm.times_ns.begin(), warm.times_ns.end());
+    const double wanted = options_.least_seconds * 1e9 /
+                          static_cast<double>(std::max<int64_t>(1, *fastest));
+    measure.set_operations(static_cast<int>(std::clamp<double>(
+        wanted, options_.iterations, std::max(options_.iterations, kMostIterations))));
     ASSIGN_OR_RETURN(
         Measured timed,
-        conductor_.Measure(contestant, measure, kPatience + 20 * iterations * operation));
+        conductor_.Measure(contestant, measure,
+                           DeadlineFor(measure, absl::Nanoseconds(*slowest))));
     round.times_ns = std::move(timed.times_ns);
     return round;
+  }
+
+  // Measures first one operation, of which nothing is known, and then the others within a
+  // time that follows from it.
+  absl::StatusOr<Measured> MeasureUnknown(int contestant, BenchMeasure measure,
+                                          int operations) {
+    if (operations == 0) return Measured{};
+    measure.set_operations(1);
+    const auto start = std::chrono::steady_clock::now();
+    ASSIGN_OR_RETURN(Measured all,
+                     conductor_.Measure(contestant, measure, Patience(measure.count())));
+    if (operations == 1) return all;
+    // Of a check most is making the inputs and comparing, which the ranks do not time.
+    const auto took = absl::FromChrono(std::chrono::steady_clock::now() - start);
+    measure.set_operations(operations - 1);
+    measure.set_first_operation(1);
+    ASSIGN_OR_RETURN(const Measured others,
+                     conductor_.Measure(contestant, measure, DeadlineFor(measure, took)));
+    all.times_ns.insert(all.times_ns.end(), others.times_ns.begin(),
+                        others.times_ns.end());
+    if (all.wrong == 0) all.first_wrong = others.first_wrong;
+    all.wrong += others.wrong;
+    return all;
+  }
+
+  // How long the operations may take together, where one has taken `operation`.
+  static absl::Duration DeadlineFor(const BenchMeasure& measure,
+                                    absl::Duration operation) {
+    return Patience(measure.count()) + kMostDelay * measure.operations() * operation;
   }
 
   const BenchOptions& options_;
@@ -138,45 +174,23 @@ class Bench {
   std::string first_wrong_;
 };
 
-absl::Status Write(const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  std::ofstream file(path);
-  file << text << std::flush;
-  return file ? absl::OkStatus()
-              : absl::InternalError(absl::StrCat("cannot write ", path));
-}
-
-// The table in whose place the measured one is to be written, if any: what the file has
-// already, which is nothing where there is none.
-absl::StatusOr<AlgorithmTable> TableToUpdate(const BenchOptions& options) {
-  AlgorithmTable table;
-  if (options.table_path.empty()) return table;
-  const auto has_other_than = [](const std::vector<std::string>& values,
-                                 absl::string_view value) {
-    return std::any_of(values.begin(), values.end(),
-                       [&](const std::string& other) { return other != value; });
-  };
-  if (!has_other_than(options.algorithms, "auto") ||
-      !has_other_than(options.transports, "shared_memory")) {
-    return absl::InvalidArgumentError(
-        "--write-table: there is nothing to choose from; it needs other algorithms than "
-        "auto, over tcp or grpc");
-  }
-  std::ifstream file(options.table_path);
-  if (!file) return table;
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  return ReadAlgorithmTable(text, options.table_path);
+// What is wrong with the text of --min-seconds, or nothing.
+std::string CheckLeastSeconds(const std::string& text) {
+  double seconds = 0;
+  const bool fits =
+      absl::SimpleAtod(text, &seconds) && seconds >= 0 && seconds <= kMostSeconds;
+  return fits ? "" : absl::StrCat("Value ", text, " not in range 0 to ", kMostSeconds);
 }
 
 absl::Status RunBench(const BenchOptions& options, const std::string& command) {
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes, SizesOf(options));
-  ASSIGN_OR_RETURN(AlgorithmTable table, TableToUpdate(options));
+  ASSIGN_OR_RETURN(BenchOutputs outputs, BenchOutputs::Prepare(options));
   std::string folder =
       (std::filesystem::temp_directory_path() / "psring-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
     return absl::InternalError(absl::StrCat("cannot make the folder ", folder));
   }
-  // Stays after a failure, for the logs in it.
+  // Stays after a failure, for the logs in it, unless somebody wanted the end.
   absl::Cleanup remove_folder = [&] { std::filesystem::remove_all(folder); };
   const BenchPrograms programs{
       .rank = BuiltProgram("experiments/bench/bench_rank"),
@@ -199,18 +213,15 @@ absl::Status RunBench(const BenchOptions& options, const std::string& command) {
     std::cout << BenchHeader(context) << std::endl;
     status = bench.Run();
   }
+  if (absl::IsCancelled(status)) return status;
   if (!status.ok()) {
     std::move(remove_folder).Cancel();
-    return status;
+    return Annotate(status, absl::StrCat("logs in ", folder));
   }
   context.load_after = LoadAverage();
   const std::vector<BenchRow> rows = bench.Rows();
   std::cout << BenchTable(rows) << BenchFooter(context) << std::flush;
-  RETURN_IF_ERROR(Write(options.json_path, BenchJson(context, rows)));
-  RETURN_IF_ERROR(Write(options.csv_path, BenchCsv(rows)));
-  if (!bench.first_wrong().empty()) return CheckFailedError(bench.first_wrong());
-  UpdateTable(FastestAlgorithms(rows, options.ranks), &table);
-  return Write(options.table_path, PrintAlgorithmTable(table));
+  return outputs.Write(context, rows, bench.first_wrong());
 }
 
 }  // namespace
@@ -233,12 +244,12 @@ void AddBenchCommand(CLI::App* app, std::string command,
   add("-w,--warmup_iters", options->warm_up, "Operations before them")
       ->check(CLI::Range(0, kMostIterations));
   add("-c,--check", options->checks, "Operations before those, whose results are checked")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostIterations));
   add("--rounds", options->rounds, "How often all sizes are measured")
       ->check(CLI::Range(1, 1000));
   add("--min-seconds", options->least_seconds,
       "A size in a round is timed for so long, if -n takes less; needs a warm-up")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CheckLeastSeconds);
   add("--ranks", options->ranks, "Processes");
   add("--transport", options->transports, "tcp, shared_memory, grpc")->delimiter(',');
   add("--algorithm", options->algorithms,

@@ -19,8 +19,6 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// For a contestant to start and to connect, however slow the machine.
-constexpr absl::Duration kStartPatience = absl::Seconds(60);
 // For a process that has nothing more to do, or has closed its channel, to end.
 constexpr absl::Duration kEndPatience = absl::Seconds(10);
 
@@ -52,23 +50,18 @@ absl::StatusOr<std::string> Conductor::Start(const ContestantPlan& plan) {
   for (const BenchHello& hello : hellos) {
     command.mutable_connect()->add_addresses(hello.address());
   }
-  RETURN_IF_ERROR(Command(running, command, kStartPatience).status());
+  RETURN_IF_ERROR(Command(running, command, start_patience_).status());
   running_.push_back(std::move(running));
   return hellos[0].version();
 }
 
 absl::Status Conductor::Meet(BenchListener& listener, Running& running,
                              std::vector<BenchHello>* hellos) {
-  const SteadyTime deadline = SteadyDeadline(kStartPatience);
+  const SteadyTime deadline = SteadyDeadline(start_patience_);
   for (int met = 0; met < ranks_; ++met) {
-    const absl::StatusOr<int> ready = AwaitReadable({listener.descriptor()}, deadline);
-    if (absl::IsDeadlineExceeded(ready.status())) {
-      return RendezvousTimeoutError(absl::StrCat(
-          met, " of ", ranks_, " ranks reported within ",
-          absl::FormatDuration(kStartPatience), "; missing: ", Missing(running)));
-    }
-    RETURN_IF_ERROR(ready.status());
+    RETURN_IF_ERROR(AwaitRank(running, listener.descriptor(), deadline));
     ASSIGN_OR_RETURN(BenchChannel channel, listener.Accept());
+    RETURN_IF_ERROR(AwaitRank(running, channel.descriptor(), deadline));
     BenchHello hello;
     RETURN_IF_ERROR(channel.Receive(&hello));
     if (hello.ranks() != ranks_ || hello.rank() < 0 || hello.rank() >= ranks_ ||
@@ -81,6 +74,20 @@ absl::Status Conductor::Meet(BenchListener& listener, Running& running,
     (*hellos)[hello.rank()] = std::move(hello);
   }
   return absl::OkStatus();
+}
+
+absl::Status Conductor::AwaitRank(const Running& running, int descriptor,
+                                  SteadyTime deadline) {
+  const absl::Status ready = AwaitReadable({descriptor}, deadline).status();
+  if (!absl::IsDeadlineExceeded(ready)) return ready;
+  std::vector<int> missing;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (running.channels[rank].descriptor() < 0) missing.push_back(rank);
+  }
+  return RendezvousTimeoutError(
+      absl::StrCat(ranks_ - missing.size(), " of ", ranks_, " ranks reported within ",
+                   absl::FormatDuration(start_patience_),
+                   "; missing: ", absl::StrJoin(missing, ", ")));
 }
 
 absl::StatusOr<Measured> Conductor::Measure(int contestant, const BenchMeasure& measure,
@@ -180,14 +187,6 @@ absl::Status Conductor::RankLostError(const Running& running, int rank) {
 absl::Status Conductor::EndedError(const EndedChild& child) const {
   return PeerLostError(
       absl::StrCat(child.name, " ", child.how, "; its log: ", logs_.at(child.name)));
-}
-
-std::string Conductor::Missing(const Running& running) {
-  std::vector<std::string> missing;
-  for (size_t rank = 0; rank < running.channels.size(); ++rank) {
-    if (running.channels[rank].descriptor() < 0) missing.push_back(absl::StrCat(rank));
-  }
-  return absl::StrJoin(missing, ", ");
 }
 
 absl::Status Conductor::Finish() {

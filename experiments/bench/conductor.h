@@ -33,7 +33,10 @@ struct Measured {
 // with those that did not answer; kCancelled where a signal came, with its exit code.
 class Conductor {
  public:
-  explicit Conductor(int ranks) : ranks_(ranks) {}
+  // Contestants must have started and connected before `start_patience`, however slow the
+  // machine.
+  explicit Conductor(int ranks, absl::Duration start_patience = absl::Seconds(60))
+      : ranks_(ranks), start_patience_(start_patience) {}
   // Kills what still runs.
   ~Conductor() = default;
 
@@ -62,6 +65,10 @@ class Conductor {
   absl::StatusOr<std::vector<BenchReply>> Command(Running& running,
                                                   const BenchCommand& command,
                                                   absl::Duration timeout);
+  // Blocks until the descriptor, from which a rank is to come, is readable.
+  // kDeadlineExceeded with those that are missing.
+  absl::Status AwaitRank(const Running& running, int descriptor,
+                         std::chrono::steady_clock::time_point deadline);
   // Blocks until one of the descriptors is readable and returns its index; negative ones
   // are ignored. An error where a child has ended or a signal has come;
   // kDeadlineExceeded.
@@ -70,10 +77,8 @@ class Conductor {
   // The error of a rank whose channel is closed.
   absl::Status RankLostError(const Running& running, int rank);
   absl::Status EndedError(const EndedChild& child) const;
-  // Ranks that have not come yet.
-  static std::string Missing(const Running& running);
-
   const int ranks_;
+  const absl::Duration start_patience_;
   ChildProcesses children_;
   std::map<std::string, std::string> logs_;  // By name of the process.
   std::vector<Running> running_;

@@ -1,11 +1,15 @@
 #include "experiments/bench/conductor.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
+#include "experiments/bench/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -49,6 +53,26 @@ TEST_F(ConductorTest, ARankThatEndsBeforeItReportsIsNamedWithItsLog) {
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("fake, rank 1 ended with exit code 3; its log: "),
                              HasSubstr(plan.processes[1].log))));
+}
+
+TEST_F(ConductorTest, ARankThatConnectsAndSaysNothingIsMissedInTime) {
+  const std::string started = absl::StrCat(folder_, "/started");
+  ASSERT_EQ(mkfifo(started.c_str(), 0600), 0);
+  const ContestantPlan plan =
+      Plan(1, absl::StrCat("echo > ", started, "; exec tail -f /dev/null"));
+  absl::StatusOr<BenchChannel> silent = absl::UnknownError("never connected");
+  std::thread rank([&] {
+    std::string line;
+    std::ifstream fifo(started);
+    std::getline(fifo, line);  // By now the conductor listens.
+    silent = BenchChannel::Connect(plan.control);
+  });
+  Conductor conductor(1, absl::Seconds(1));
+  const absl::Status status = conductor.Start(plan).status();
+  rank.join();
+  EXPECT_OK(silent.status());
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                               HasSubstr("0 of 1 ranks reported within 1s; missing: 0")));
 }
 
 TEST_F(ConductorTest, AProgramThatIsNotThereIsNamed) {

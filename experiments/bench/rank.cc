@@ -32,7 +32,8 @@ absl::Status Time(const BenchMeasure& measure, BenchRank& subject, BenchReply* r
 absl::Status Check(const BenchMeasure& measure, int rank, int ranks, BenchRank& subject,
                    BenchReply* reply) {
   ASSIGN_OR_RETURN(const std::span<float> values, subject.Prepare(measure.count()));
-  for (int operation = 0; operation < measure.operations(); ++operation) {
+  for (int i = 0; i < measure.operations(); ++i) {
+    const int64_t operation = measure.first_operation() + i;
     for (int64_t index = 0; index < measure.count(); ++index) {
       values[index] = BenchInput(rank, operation, index);
     }

@@ -154,6 +154,22 @@ TEST_F(BenchRankTest, WrongSumsAreCountedAndNameTheCulprit) {
       HasSubstr("rank 0, element 0: 66 instead of 196: rank 1's value is missing"));
 }
 
+TEST_F(BenchRankTest, CheckedOperationsAreNumberedOnOverCommands) {
+  int before = 0;
+  FakeRank rank([&](std::span<float> values, int operation) {
+    return AddPartner(values, before + operation);
+  });
+  const std::vector<BenchReply> first = Drive(rank, {Measure(10, 1, true)});
+  before = 1;
+  BenchCommand rest = Measure(10, 2, true);
+  rest.mutable_measure()->set_first_operation(1);
+  std::filesystem::remove(absl::StrCat(folder_, "/socket"));
+  const std::vector<BenchReply> second = Drive(rank, {rest});
+  ASSERT_EQ(first.size(), 1);
+  ASSERT_EQ(second.size(), 1);
+  EXPECT_EQ(first[0].wrong() + second[0].wrong(), 0) << second[0].first_wrong();
+}
+
 TEST_F(BenchRankTest, AStaleResultIsWrong) {
   std::vector<float> first;
   FakeRank rank([&](std::span<float> values, int operation) {

@@ -22,8 +22,8 @@
 // have the chunk that its first sender put in, which is the rank that adds the first term
 // in a real ring.
 //
-// Two ranks use one connection both ways; more use one to the right and one from the
-// left.
+// Bytes go over a connection to the right and come over one from the left, with two ranks
+// too: one connection both ways is slower.
 
 namespace psring {
 namespace {
@@ -91,19 +91,14 @@ class RawRank final : public BenchRank {
 
   absl::Status Connect(const std::vector<std::string>& addresses) override {
     RETURN_IF_ERROR(listener_.status());
-    const bool one_connection = ranks_ == 2;
-    if (!one_connection || rank_ == 0) {
-      ASSIGN_OR_RETURN(const std::vector<SocketAddress> resolved,
-                       ResolveTcp(addresses[RightOf(rank_, ranks_)]));
-      ASSIGN_OR_RETURN(right_, StartConnectTcp(resolved[0]));
-      RETURN_IF_ERROR(WaitFor(right_, POLLOUT, "connecting to the right"));
-      RETURN_IF_ERROR(SocketError(right_));
-    }
-    if (!one_connection || rank_ == 1) {
-      RETURN_IF_ERROR(WaitFor(*listener_, POLLIN, "waiting for the left"));
-      ASSIGN_OR_RETURN(AcceptedTcp accepted, AcceptTcp(*listener_));
-      left_ = std::move(accepted.socket);
-    }
+    ASSIGN_OR_RETURN(const std::vector<SocketAddress> resolved,
+                     ResolveTcp(addresses[RightOf(rank_, ranks_)]));
+    ASSIGN_OR_RETURN(right_, StartConnectTcp(resolved[0]));
+    RETURN_IF_ERROR(WaitFor(right_, POLLOUT, "connecting to the right"));
+    RETURN_IF_ERROR(SocketError(right_));
+    RETURN_IF_ERROR(WaitFor(*listener_, POLLIN, "waiting for the left"));
+    ASSIGN_OR_RETURN(AcceptedTcp accepted, AcceptTcp(*listener_));
+    left_ = std::move(accepted.socket);
     return absl::OkStatus();
   }
 
@@ -113,8 +108,6 @@ class RawRank final : public BenchRank {
   }
 
   absl::Status AllReduce() override {
-    const FileDescriptor& to = right_.open() ? right_ : left_;
-    const FileDescriptor& from = left_.open() ? left_ : right_;
     ChunkStream out(values_, rank_, ranks_);
     ChunkStream in(values_, LeftOf(rank_, ranks_), ranks_);
     size_t sendable = FirstChunkBytes();
@@ -122,21 +115,20 @@ class RawRank final : public BenchRank {
       size_t sent = 0, received = 0;
       if (!out.done() && sendable > 0) {
         const std::span<std::byte> rest = out.rest();
-        ASSIGN_OR_RETURN(
-            sent,
-            SendTcp(to, rest.first(std::min({rest.size(), sendable, kMostBytesAtOnce}))));
+        ASSIGN_OR_RETURN(sent, SendTcp(right_, rest.first(std::min({rest.size(), sendable,
+                                                                    kMostBytesAtOnce}))));
         out.Advance(sent);
         sendable -= sent;
       }
       if (!in.done()) {
-        ASSIGN_OR_RETURN(received, ReceiveTcp(from, in.rest()));
+        ASSIGN_OR_RETURN(received, ReceiveTcp(left_, in.rest()));
         in.Advance(received);
         sendable += received;
       }
       if (sent + received > 0) continue;
       pollfd polled[] = {
-          {.fd = in.done() ? -1 : from.get(), .events = POLLIN, .revents = 0},
-          {.fd = out.done() || sendable == 0 ? -1 : to.get(),
+          {.fd = in.done() ? -1 : left_.get(), .events = POLLIN, .revents = 0},
+          {.fd = out.done() || sendable == 0 ? -1 : right_.get(),
            .events = POLLOUT,
            .revents = 0}};
       if (poll(polled, std::size(polled), PollMilliseconds(kPatience)) == 0) {
@@ -165,8 +157,8 @@ class RawRank final : public BenchRank {
   const int rank_;
   const int ranks_;
   const absl::StatusOr<FileDescriptor> listener_;
-  FileDescriptor right_;  // Not open on rank 1 of 2.
-  FileDescriptor left_;   // Not open on rank 0 of 2.
+  FileDescriptor right_;
+  FileDescriptor left_;
   std::vector<float> values_;
 };
 

@@ -202,12 +202,13 @@ absl::StatusOr<Story> TellAllReduce(absl::string_view subject, int ranks, int64_
                    Run(found->algorithm, ranks, count).Observe());
   Story story;
   ASSIGN_OR_RETURN(story.steps, Replay(observed, found->titles));
-  story.title = absl::StrCat("All-reduce by ", subject, ", ", ranks, " ranks, ", count,
-                             " elements, over TCP on this machine");
+  story.title = absl::StrCat("All-reduce by ", subject, ", ", ranks, " ranks, ",
+                             CountOfElements(count), ", over TCP on this machine");
   story.introduction = {
       "Every rank starts with a value for each element. The digit tells the element, its "
-      "place the rank, so that 660 is what ranks 1 and 2 add up to for an element with "
+      "place the rank, so that 66 is what ranks 0 and 1 add up to for an element with "
       "digit 6. The running code overlaps the steps, byte by byte:"};
+  story.in_chunks = found->algorithm == RingMode::RING;
   for (int rank = 0; rank < ranks; ++rank) {
     story.endpoints.push_back(absl::StrCat("rank ", rank));
   }

@@ -27,8 +27,8 @@ namespace {
 constexpr char kJob[] = "explain";
 constexpr int64_t kFloatBytes = sizeof(float);
 
-// The ranks whose pushes the server has acknowledged, in order. Any thread.
-class Arrivals {
+// The ranks that have their new parameters, in order. Any thread.
+class Answers {
  public:
   void Add(int rank) {
     MutexLock lock(&mutex_);
@@ -86,7 +86,7 @@ class Step {
 
   const std::vector<float>& gradient(int rank) const { return gradients_[rank]; }
   const std::vector<float>& parameters(int rank) const { return parameters_[rank]; }
-  std::vector<int> arrivals() const { return arrivals_.ranks(); }
+  std::vector<int> answers() const { return answers_.ranks(); }
   ExchangeTraffic server_traffic() const { return shard_->traffic(); }
 
  private:
@@ -108,7 +108,7 @@ class Step {
       channels[rank]->Exchange(slot(), /*step=*/0, /*version=*/0, gradients_[rank],
                                parameters_[rank],
                                [this, rank, &done](const absl::StatusOr<Pulled>& pulled) {
-                                 arrivals_.Add(rank);
+                                 answers_.Add(rank);
                                  done[rank].set_value(pulled.status());
                                });
     }
@@ -133,7 +133,7 @@ class Step {
   std::shared_ptr<ParameterShard> shard_;
   std::vector<std::vector<float>> parameters_;  // By rank, as pulled.
   std::vector<std::vector<float>> gradients_;
-  Arrivals arrivals_;
+  Answers answers_;
 };
 
 absl::Status Check(const Step& step, int workers, int64_t count) {
@@ -167,21 +167,24 @@ absl::StatusOr<Story> TellParameterServer(int workers, int64_t count) {
   RETURN_IF_ERROR(Check(observed, workers, count));
 
   Story story;
-  story.title = absl::StrCat("A synchronous step with one parameter server, ", workers,
-                             " workers, ", count, " elements, over gRPC on this machine");
+  story.title =
+      absl::StrCat("A synchronous step with one parameter server, ", workers,
+                   " workers, ", CountOfElements(count), ", over gRPC on this machine");
   story.introduction = {
       "Every worker starts with a gradient. The digit tells the element, its place the "
-      "worker, so that 660 is what workers 1 and 2 add up to for an element with digit "
-      "6:"};
+      "worker, so that 66 is what workers 0 and 1 add up to for an element with digit 6. "
+      "A worker's push and pull are one call, an exchange: its request carries the "
+      "gradient, and the answer to it the new parameters."};
   for (int rank = 0; rank < workers; ++rank) {
     story.endpoints.push_back(absl::StrCat("worker ", rank));
   }
   story.endpoints.push_back("server");
   story.workers = workers;
   story.count = count;
-  StoryStep push{
-      .title = "push, every worker sends its gradient", .transfers = {}, .notes = {}};
-  StoryStep pull{.title = "pull, every worker fetches the new parameters",
+  StoryStep push{.title = "push, every worker's request carries its gradient",
+                 .transfers = {},
+                 .notes = {}};
+  StoryStep pull{.title = "pull, every answer carries the new parameters",
                  .transfers = {},
                  .notes = {}};
   for (int rank = 0; rank < workers; ++rank) {
@@ -196,14 +199,14 @@ absl::StatusOr<Story> TellParameterServer(int workers, int64_t count) {
                               .sent = observed.parameters(rank),
                               .then = observed.parameters(rank)});
   }
-  push.notes.push_back(absl::StrCat(
-      "They were acknowledged in the order of workers ",
-      absl::StrJoin(observed.arrivals(), ", "),
-      ". With the last one the round is complete: the server adds the gradients in the "
-      "order of a ring, whatever order they came in, and runs the optimizer once."));
+  push.notes.push_back(
+      "With the last one the round is complete: the server adds the gradients in the "
+      "order of a ring, whatever order they came in, and runs the optimizer once.");
   push.notes.push_back(
       absl::StrCat("Here it is plain SGD from zeros with learning rate ", workers,
                    ", so that the parameters become minus the sum of the gradients."));
+  pull.notes.push_back(absl::StrCat("The answers came in the order of workers ",
+                                    absl::StrJoin(observed.answers(), ", "), "."));
   pull.notes.push_back(
       "Every worker has the same parameters, bit for bit: those of the next step.");
   story.steps = {std::move(push), std::move(pull)};

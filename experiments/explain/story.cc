@@ -12,7 +12,9 @@
 namespace psring {
 namespace {
 
-constexpr size_t kColumns = 100;
+constexpr size_t kColumns = 80;
+// Of the values of a transfer: with these its line fits, however long the names.
+constexpr size_t kValuesColumns = 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 
 struct Bytes {
@@ -40,17 +42,19 @@ std::string Wrapped(absl::string_view text, absl::string_view indent) {
 
 std::string Number(float value) { return absl::StrFormat("%.7g", value); }
 
-// All of a few values; of many the first and the last.
-std::string Values(const std::vector<float>& values, size_t most) {
+// All of up to four values; of more, or of long ones, the first two or one and the last.
+std::string Values(const std::vector<float>& values) {
   std::vector<std::string> texts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values.size() > most && i >= most - 2 && i + 1 < values.size()) {
-      if (i == most - 2) texts.push_back("..");
-      continue;
-    }
-    texts.push_back(Number(values[i]));
+  for (const float value : values) texts.push_back(Number(value));
+  if (texts.size() <= 4) {
+    const std::string all = absl::StrJoin(texts, " ");
+    if (all.size() <= kValuesColumns || texts.size() <= 2) return all;
   }
-  return absl::StrJoin(texts, " ");
+  const std::string first_and_last = absl::StrCat(texts.front(), " .. ", texts.back());
+  const std::string two_and_last =
+      absl::StrCat(texts[0], " ", texts[1], " .. ", texts.back());
+  const bool fits = texts.size() > 3 && two_and_last.size() <= kValuesColumns;
+  return fits ? two_and_last : first_and_last;
 }
 
 std::string Elements(Range range) {
@@ -60,17 +64,20 @@ std::string Elements(Range range) {
 }
 
 // Which part of the values a range is, as a ring cuts them.
-std::string Chunk(Range range, int64_t count, int workers) {
-  if (range.count == count) return "all";
-  for (int chunk = 0; chunk < workers; ++chunk) {
-    if (range == PartitionRange(count, workers, chunk)) return absl::StrCat(chunk);
+std::string Chunk(Range range, const Story& story) {
+  if (range.count == story.count && !story.in_chunks) return "all";
+  for (int chunk = 0; chunk < story.workers; ++chunk) {
+    if (range == PartitionRange(story.count, story.workers, chunk)) {
+      return absl::StrCat(chunk);
+    }
   }
   return "part";
 }
 
 std::string Inputs(const Story& story) {
-  // Of many elements the first; numbers have as many digits as there are ranks.
-  const int64_t shown = std::min<int64_t>(story.count, story.workers <= 5 ? 12 : 8);
+  // Of many elements the first; numbers have as many digits as there are ranks. Digits
+  // come again after nine elements.
+  const int64_t shown = std::min<int64_t>(story.count, story.workers <= 5 ? 9 : 7);
   std::vector<std::string> header = {"element"};
   for (int64_t i = 0; i < shown; ++i) header.push_back(absl::StrCat(i));
   if (shown < story.count) header.push_back("..");
@@ -88,13 +95,13 @@ std::string Step(const Story& story, const StoryStep& step, size_t number) {
   for (const Transfer& transfer : step.transfers) {
     rows.push_back({absl::StrCat(story.endpoints[transfer.from], " -> ",
                                  story.endpoints[transfer.to]),
-                    Chunk(transfer.range, story.count, story.workers),
-                    Elements(transfer.range), Values(transfer.sent, 4),
-                    transfer.then.empty() ? "held" : Values(transfer.then, 4)});
+                    Chunk(transfer.range, story), Elements(transfer.range),
+                    Values(transfer.sent),
+                    transfer.then.empty() ? "held" : Values(transfer.then)});
   }
   return absl::StrCat(
       absl::StrFormat("Step %d of %d: %s\n\n", number, story.steps.size(), step.title),
-      FormatTable({"link", "chunk", "elements", "sent", "then there"}, rows));
+      FormatTable({"link", "chunk", "element", "sent", "then there"}, rows));
 }
 
 std::string BytesSoFar(const Story& story, const std::vector<Bytes>& bytes) {
@@ -134,6 +141,10 @@ float StoryInput(int rank, int64_t element) {
   int64_t place = 1;
   for (int i = 0; i < rank; ++i) place *= 10;
   return static_cast<float>(place * (1 + element % 9));
+}
+
+std::string CountOfElements(int64_t count) {
+  return absl::StrCat(count, count == 1 ? " element" : " elements");
 }
 
 std::string Tell(const Story& story) {

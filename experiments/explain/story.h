@@ -17,6 +17,9 @@ inline constexpr int kMostStoryRanks = 7;
 // terms it holds, and up to kMostStoryRanks ranks sum exactly.
 float StoryInput(int rank, int64_t element);
 
+// "1 element", "12 elements".
+std::string CountOfElements(int64_t count);
+
 // Floats that went from one endpoint to another.
 struct Transfer {
   int from = 0;
@@ -39,10 +42,12 @@ struct Story {
   std::vector<std::string> endpoints;  // Their names: workers first, then servers.
   int workers = 0;
   int64_t count = 0;  // Elements.
+  // Every transfer is of a chunk, as a ring cuts the values, even where that is all.
+  bool in_chunks = false;
   std::vector<StoryStep> steps;
 };
 
-// The text, in lines of at most 100 columns: the inputs, the steps, after each of them
+// The text, in lines of at most 80 columns: the inputs, the steps, after each of them
 // the bytes that every endpoint has sent and received so far, and in the end the busiest
 // endpoint.
 std::string Tell(const Story& story);
