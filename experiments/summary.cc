@@ -143,6 +143,8 @@ Json RunJson(const ArmResult& run) {
          {"initial_in", endpoint.initial_in},
          {"snapshot_out", endpoint.snapshot_out},
          {"snapshot_in", endpoint.snapshot_in},
+         {"link_out", LinkJson(endpoint.link_out)},
+         {"link_in", LinkJson(endpoint.link_in)},
          {"awaiting_bytes_seconds", OrNull(endpoint.awaiting_bytes_seconds)},
          {"awaiting_room_seconds", OrNull(endpoint.awaiting_room_seconds)},
          {"retransmissions", OrNull(endpoint.retransmissions)}});
