@@ -72,11 +72,12 @@ TEST(AlgorithmTableTest, EachMistakeIsOneLine) {
            {tcp + "up_to_bytes: 8 algorithm: RING }",
             "file:1: choices[0].up_to_bytes: is 8 in the last row for TCP with 2 "
             "workers; allowed: leaving it out"},
-           {tcp + "up_to_bytes: 8 algorithm: TREE }\n" + tcp +
-                "up_to_bytes: 8 algorithm: RING }",
+           {absl::StrCat(tcp, "up_to_bytes: 8 algorithm: TREE }\n", tcp,
+                         "up_to_bytes: 8 algorithm: RING }"),
             "file:2: choices[1].up_to_bytes: is 8; allowed: more than 8, that of "
             "choices[0]"},
-           {tcp + "algorithm: TREE }\n" + tcp + "up_to_bytes: 8 algorithm: RING }",
+           {absl::StrCat(tcp, "algorithm: TREE }\n", tcp,
+                         "up_to_bytes: 8 algorithm: RING }"),
             "file:2: choices[1]: comes after choices[0], which has no up_to_bytes and so "
             "takes everything; allowed: no more rows for TCP with 2 workers"},
            {"choices { transprot: TCP }",

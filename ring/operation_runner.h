@@ -57,7 +57,7 @@ class OperationRunner {
   absl::StatusOr<size_t> ReceiveSome(Flow& flow);
   void Deal(Flow& flow, size_t received_bytes);
   void SkipTo(int& move, bool sends, int peer) const;
-  size_t MovableBytes(int move) const;
+  size_t MovableBytes(int index) const;
   bool HeaderMayGo(const Flow& flow) const;
   std::span<const Interest> GatherInterests();
   std::vector<int> Awaited(bool silent) const;

@@ -126,6 +126,8 @@ bool SharedMemoryMeeting::WatchUntil(int rank, uint32_t phase,
       Pause();
       if (HasArrived(rank, phase)) return true;
     }
+    // The one that is waited for may need this processor.
+    if (crowded_) sched_yield();
   } while (Clock::now() < end);
   return false;
 }

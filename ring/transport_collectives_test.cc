@@ -81,13 +81,13 @@ TEST(TransportCollectivesTest, EachOperationGoesByTheAlgorithmForItsSize) {
     Algorithm algorithm;
   };
   std::vector<OperationBytes> steps(kRanks), initial(kRanks);
-  for (const auto& [count, algorithm] :
+  for (const Case& operation :
        {Case{10, RingMode::TREE}, Case{11, RingMode::GATHER_BROADCAST},
         Case{20, RingMode::GATHER_BROADCAST}, Case{21, RingMode::RING},
         Case{10, RingMode::TREE}}) {
     std::vector<std::vector<float>> values(kRanks);
     const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
-      values[rank].assign(count, static_cast<float>(rank + 1));
+      values[rank].assign(operation.count, static_cast<float>(rank + 1));
       Collectives& own = *collectives[rank];
       RETURN_IF_ERROR(own.Barrier());
       RETURN_IF_ERROR(own.Broadcast(SpanOf(values[rank])));
@@ -97,16 +97,17 @@ TEST(TransportCollectivesTest, EachOperationGoesByTheAlgorithmForItsSize) {
     for (int rank = 0; rank < kRanks; ++rank) {
       EXPECT_THAT(values[rank], testing::Each(4.0f));
       const auto add = [&](OperationBytes& to, OperationKind kind) {
-        const OperationBytes bytes = PayloadBytes(algorithm, kind, count, rank, kRanks);
+        const OperationBytes bytes =
+            PayloadBytes(operation.algorithm, kind, operation.count, rank, kRanks);
         to = {.out = to.out + bytes.out, .in = to.in + bytes.in};
       };
       add(initial[rank], OperationKind::kBroadcast);
       add(steps[rank], OperationKind::kAllReduce);
       const ExchangeTraffic traffic = collectives[rank]->traffic();
-      EXPECT_EQ(traffic.payload_out, steps[rank].out) << count;
-      EXPECT_EQ(traffic.payload_in, steps[rank].in) << count;
-      EXPECT_EQ(traffic.initial_out, initial[rank].out) << count;
-      EXPECT_EQ(traffic.initial_in, initial[rank].in) << count;
+      EXPECT_EQ(traffic.payload_out, steps[rank].out) << operation.count;
+      EXPECT_EQ(traffic.payload_in, steps[rank].in) << operation.count;
+      EXPECT_EQ(traffic.initial_out, initial[rank].out) << operation.count;
+      EXPECT_EQ(traffic.initial_in, initial[rank].in) << operation.count;
     }
   }
 }
