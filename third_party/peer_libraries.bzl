@@ -28,6 +28,8 @@ cc_library(
 cc_library(
     name = "open_mpi",
     hdrs = glob(["open_mpi/**/*.h"]),
+    # Without its C++ classes, which are in a library of their own.
+    defines = ["OMPI_SKIP_MPICXX"],
     includes = ["open_mpi"],
     linkopts = [%s"-lmpi"],
 )
