@@ -1,15 +1,14 @@
 #include "experiments/bench/conductor.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
 #include "experiments/bench/channel.h"
+#include "experiments/bench/socket_folder_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,15 +18,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class ConductorTest : public testing::Test {
+class ConductorTest : public SocketFolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = "/tmp/conductor_test_XXXXXX";  // A socket's path is short.
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A contestant whose rank R runs the script with $0 the control socket and $1 R.
   ContestantPlan Plan(int ranks, const std::string& script) const {
     ContestantPlan plan;
@@ -42,8 +34,6 @@ class ConductorTest : public testing::Test {
     }
     return plan;
   }
-
-  std::string folder_;
 };
 
 TEST_F(ConductorTest, ARankThatEndsBeforeItReportsIsNamedWithItsLog) {

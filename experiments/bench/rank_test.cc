@@ -1,7 +1,5 @@
 #include "experiments/bench/rank.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -11,6 +9,7 @@
 #include "common/status_matchers.h"
 #include "experiments/bench/channel.h"
 #include "experiments/bench/inputs.h"
+#include "experiments/bench/socket_folder_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/bench.pb.h"
@@ -58,15 +57,8 @@ absl::Status AddPartner(std::span<float> values, int operation) {
 }
 
 // Plays the launcher against a rank in a thread.
-class BenchRankTest : public testing::Test {
+class BenchRankTest : public SocketFolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = "/tmp/rank_test_XXXXXX";  // A socket's path is short.
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // Sends the commands in turn, and ends the channel; returns the replies.
   std::vector<BenchReply> Drive(FakeRank& rank,
                                 const std::vector<BenchCommand>& commands) {
@@ -98,7 +90,6 @@ class BenchRankTest : public testing::Test {
     return command;
   }
 
-  std::string folder_;
   BenchHello hello_;
   absl::Status served_;
 };
