@@ -23,11 +23,20 @@ void AbortSource::Abort(const absl::Status& reason) {
   MutexLock lock(&mutex_);
   if (!reason_.ok()) return;
   reason_ = reason;
+  aborted_.NotifyAll();
   for (const Callback& callback : callbacks_) callback(reason_);
 }
 
 absl::Status AbortSource::reason() const {
   MutexLock lock(&mutex_);
+  return reason_;
+}
+
+absl::Status AbortSource::WaitFor(absl::Duration duration) {
+  const auto deadline = SteadyDeadline(duration);
+  MutexLock lock(&mutex_);
+  while (reason_.ok() && !aborted_.WaitUntil(&mutex_, deadline)) {
+  }
   return reason_;
 }
 

@@ -6,6 +6,7 @@
 #include <list>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 
 namespace psring {
@@ -37,8 +38,12 @@ class AbortSource {
   // OK until aborted.
   absl::Status reason() const;
 
+  // Blocks for so long, or until aborted: OK, or the reason.
+  absl::Status WaitFor(absl::Duration duration);
+
  private:
   mutable Mutex mutex_;
+  CondVar aborted_;
   absl::Status reason_ ABSL_GUARDED_BY(mutex_);
   std::list<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
 };

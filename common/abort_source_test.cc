@@ -1,6 +1,7 @@
 #include "common/abort_source.h"
 
 #include <optional>
+#include <thread>
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
@@ -40,6 +41,17 @@ TEST(AbortSourceTest, WhoHasGoneHearsNothing) {
   }
   source.Abort(absl::CancelledError("over"));
   EXPECT_EQ(calls, 0);
+}
+
+TEST(AbortSourceTest, AWaitEndsInItsTimeOrWithTheReason) {
+  AbortSource source;
+  EXPECT_OK(source.WaitFor(absl::Microseconds(1)));
+  std::thread other([&] { source.Abort(absl::CancelledError("over")); });
+  EXPECT_THAT(source.WaitFor(absl::InfiniteDuration()),
+              StatusIs(absl::StatusCode::kCancelled, Eq("over")));
+  EXPECT_THAT(source.WaitFor(absl::InfiniteDuration()),
+              StatusIs(absl::StatusCode::kCancelled, Eq("over")));
+  other.join();
 }
 
 }  // namespace

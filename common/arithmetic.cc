@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "common/vectorize.h"
 
@@ -36,24 +37,22 @@ void Compensate(float* __restrict gradient, float lambda, const float* __restric
   }
 }
 
-// Values of which all exponent bits are set, and no others, are not finite. Their bits
-// are compared as integers, so that the loop has no branch and no floating-point mode
-// matters.
-constexpr uint32_t kExponentBits = 0x7f800000;
-
-bool IsFinite(const float& value) {
-  uint32_t bits;
+// Without the sign, the bits of numbers are in the order of the numbers, and what is not
+// a number is above them all. They are compared as integers, so that the loop has no
+// branch and no floating-point mode matters.
+int32_t MagnitudeOf(const float& value) {
+  int32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  return (bits & kExponentBits) != kExponentBits;
+  return bits & 0x7fffffff;
 }
 
 PSRING_VECTORIZED
-bool AllFinite(const float* values, int64_t count) {
+bool AllWithin(const float* values, int32_t largest, int64_t count) {
   uint32_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits;
+    int32_t bits;
     std::memcpy(&bits, values + i, sizeof(bits));
-    found |= (bits & kExponentBits) == kExponentBits ? 1 : 0;
+    found |= (bits & 0x7fffffff) > largest ? 1 : 0;
   }
   return found == 0;
 }
@@ -78,14 +77,22 @@ void CompensateDelay(std::span<float> gradient, float lambda, std::span<const fl
              static_cast<int64_t>(gradient.size()));
 }
 
+std::optional<int64_t> FirstNonFinite(std::span<const float> values) {
+  return FirstBeyond(values, std::numeric_limits<float>::max());
+}
+
 // Blocks are far smaller than a cache, so that one with a find in it is looked through
 // again for free.
-std::optional<int64_t> FirstNonFinite(std::span<const float> values) {
+std::optional<int64_t> FirstBeyond(std::span<const float> values, float largest) {
   constexpr size_t kScanBlock = 4096;
+  const int32_t limit = MagnitudeOf(largest);
   for (size_t begin = 0; begin < values.size(); begin += kScanBlock) {
     const auto block = values.subspan(begin, std::min(kScanBlock, values.size() - begin));
-    if (AllFinite(block.data(), static_cast<int64_t>(block.size()))) continue;
-    return std::find_if_not(block.begin(), block.end(), IsFinite) - values.begin();
+    if (AllWithin(block.data(), limit, static_cast<int64_t>(block.size()))) continue;
+    return std::find_if(
+               block.begin(), block.end(),
+               [limit](const float& value) { return MagnitudeOf(value) > limit; }) -
+           values.begin();
   }
   return std::nullopt;
 }

@@ -27,6 +27,8 @@ void CompensateDelay(std::span<float> gradient, float lambda, std::span<const fl
 
 // The index of the first value that is infinite or not a number, if there is one.
 std::optional<int64_t> FirstNonFinite(std::span<const float> values);
+// The same of the first whose magnitude is above `largest`, or that is not a number.
+std::optional<int64_t> FirstBeyond(std::span<const float> values, float largest);
 
 // 1/N as every mode multiplies a sum of N contributions with it.
 inline float MeanFactor(int64_t contributions) {

@@ -70,6 +70,18 @@ TEST(FirstNonFiniteTest, FindsEachKindAtEveryPlaceAndNothingElse) {
   EXPECT_EQ(FirstNonFinite(values), 4099) << "not the first";
 }
 
+TEST(FirstBeyondTest, FindsWhatIsAboveTheLargestEitherWay) {
+  std::vector<float> values(5000, 2.0f);
+  values[4321] = -2.0f;
+  EXPECT_EQ(FirstBeyond(values, 2), std::nullopt);
+  for (const float bad : {std::nextafter(2.0f, 3.0f), -std::nextafter(2.0f, 3.0f),
+                          std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    values[4321] = bad;
+    EXPECT_EQ(FirstBeyond(values, 2), 4321);
+  }
+}
+
 TEST(CompensateDelayTest, AddsLambdaTimesTheSquareTimesTheDistance) {
   std::vector<float> gradient = {2, -4, 3};
   CompensateDelay(gradient, 0.5f, std::vector<float>{1, 1, 7},

@@ -41,7 +41,8 @@ Coordinator::Coordinator(JobSpec spec, const TimeSource* time, JobObserver* obse
     : spec_(std::move(spec)),
       time_(time),
       judge_(SettingsOf(spec_.experiment().liveness())),
-      observer_(observer) {}
+      observer_(observer),
+      checkpoints_(spec_, time, [this](const absl::Status& reason) { Abort(reason); }) {}
 
 std::set<Coordinator::Key> Coordinator::Expected() const {
   std::set<Key> expected;

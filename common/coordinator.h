@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/checkpoint_conductor.h"
 #include "common/job_observer.h"
 #include "common/liveness.h"
 #include "common/mutex.h"
@@ -27,7 +28,7 @@
 namespace psring {
 
 // Raised whenever two builds could no longer work together.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // The most updates that one call of GetSchedule may ask for.
 inline constexpr int64_t kMostScheduleUpdates = 1 << 16;
@@ -80,6 +81,12 @@ class Coordinator {
   absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_update,
                                                          int64_t count) const;
 
+  // Orders to members, and their replies.
+  CheckpointConductor& checkpoints() { return checkpoints_; }
+
+  // What the clock shows that all processes compare theirs with.
+  absl::Duration Now() const { return time_->Elapsed(); }
+
   // Ends the job everywhere. The first reason counts.
   void Abort(const absl::Status& reason);
   AbortSource& aborts() { return aborts_; }
@@ -124,6 +131,8 @@ class Coordinator {
 
   Mutex observer_mutex_;  // Never held together with mutex_.
   JobObserver* const observer_ ABSL_PT_GUARDED_BY(observer_mutex_);
+
+  CheckpointConductor checkpoints_;  // Last: its thread may abort the job.
 };
 
 }  // namespace psring

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
@@ -33,6 +34,8 @@ namespace {
 constexpr absl::Duration kAnswerMargin = absl::Seconds(10);
 // One round of a wait without an end.
 constexpr absl::Duration kRound = absl::Seconds(30);
+// One quick answer is enough, and of so many one is rarely slow.
+constexpr int kClockPings = 12;
 
 uint64_t NewIncarnation() {
   std::random_device random;
@@ -160,6 +163,21 @@ class Client final : public CoordinatorClient {
     return schedule;
   }
 
+  absl::StatusOr<ClockOffset> CompareClock(const TimeSource& clock) override {
+    std::vector<ClockPing> pings;
+    for (int i = 0; i < kClockPings; ++i) {
+      TimeResponse response;
+      ClockPing ping = {.asked = clock.Elapsed()};
+      RETURN_IF_ERROR(Call(absl::ZeroDuration(), [&](grpc::ClientContext* context) {
+        return stub_->GetTime(context, TimeRequest(), &response);
+      }));
+      ping.answered = clock.Elapsed();
+      ping.other = absl::Nanoseconds(response.time_ns());
+      pings.push_back(ping);
+    }
+    return EstimateOffset(pings);
+  }
+
   void Report(absl::FunctionRef<void(RecordBatch& batch)> add) override {
     MutexLock lock(&mutex_);
     if (records_.Add(add)) wake_writer_.NotifyOne();
@@ -168,6 +186,18 @@ class Client final : public CoordinatorClient {
   void SetActivity(std::function<Activity()> activity) override {
     MutexLock lock(&activity_mutex_);
     activity_ = std::move(activity);
+  }
+
+  void SetOrders(std::function<void(const CheckpointOrder&)> handler) override {
+    MutexLock lock(&orders_mutex_);
+    orders_ = std::move(handler);
+    if (orders_ && order_) orders_(*order_);
+  }
+
+  void Reply(const CheckpointReply& reply) override {
+    MutexLock lock(&mutex_);
+    replies_.push_back(reply);
+    wake_writer_.NotifyOne();
   }
 
   absl::Status Leave(const absl::Status& outcome) override {
@@ -254,6 +284,11 @@ class Client final : public CoordinatorClient {
     SessionEvent event;
     while (stream_->Read(&event)) {
       if (event.has_abort()) aborts_.Abort(FromFailure(event.abort()));
+      if (event.has_checkpoint()) {
+        MutexLock lock(&orders_mutex_);
+        order_ = event.checkpoint();
+        if (orders_) orders_(*order_);
+      }
       MutexLock lock(&mutex_);
       heard_ = time_.Elapsed();
     }
@@ -272,23 +307,28 @@ class Client final : public CoordinatorClient {
         ToString(options_.member), " lost the coordinator at ", options_.address)));
   }
 
-  // Sends batches of records and heartbeats, each when it is due.
+  // Sends replies, heartbeats and batches of records, each when it is due.
   void Write() {
     SessionRequest heartbeat;
     SessionRequest records;
+    SessionRequest reply;
     while (true) {
-      bool beat = false;
+      const SessionRequest* next = &records;
       {
         MutexLock lock(&mutex_);
-        while (!heartbeat_ && !RecordsAreDueLocked() && !stop_) {
+        while (!heartbeat_ && replies_.empty() && !RecordsAreDueLocked() && !stop_) {
           if (records_.empty()) {
             wake_writer_.Wait(&mutex_);
           } else {
             wake_writer_.WaitUntil(&mutex_, records_.due());
           }
         }
-        if (heartbeat_) {
-          beat = true;
+        if (!replies_.empty()) {
+          next = &reply;
+          *reply.mutable_checkpoint() = std::move(replies_.front());
+          replies_.pop_front();
+        } else if (heartbeat_) {
+          next = &heartbeat;
           *heartbeat.mutable_heartbeat() = *std::exchange(heartbeat_, std::nullopt);
         } else if (!records_.empty()) {
           records_.Take(records.mutable_records());
@@ -298,8 +338,11 @@ class Client final : public CoordinatorClient {
       }
       records.mutable_records()->set_sender_processor_ns(
           absl::ToInt64Nanoseconds(ThreadProcessorTime()));
+      if (next == &records && options_.on_records) {
+        options_.on_records(records.records());
+      }
       // A broken stream is the reader's to report; the rest has nobody to go to.
-      if (!stream_->Write(beat ? heartbeat : records)) break;
+      if (!stream_->Write(*next)) break;
     }
     SetEnded(&writer_ended_);
   }
@@ -373,8 +416,9 @@ class Client final : public CoordinatorClient {
   CondVar stopped_;
   RecordQueue records_ ABSL_GUARDED_BY(mutex_);
   LivenessSettings liveness_ ABSL_GUARDED_BY(mutex_);  // Known from the welcome on.
-  std::optional<Heartbeat> heartbeat_ ABSL_GUARDED_BY(mutex_);  // To be sent.
-  absl::Duration heard_ ABSL_GUARDED_BY(mutex_);                // Of the coordinator.
+  std::optional<Heartbeat> heartbeat_ ABSL_GUARDED_BY(mutex_);   // To be sent.
+  std::deque<CheckpointReply> replies_ ABSL_GUARDED_BY(mutex_);  // The same.
+  absl::Duration heard_ ABSL_GUARDED_BY(mutex_);                 // Of the coordinator.
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   CondVar thread_ended_;
@@ -384,6 +428,10 @@ class Client final : public CoordinatorClient {
 
   Mutex activity_mutex_;
   std::function<Activity()> activity_ ABSL_GUARDED_BY(activity_mutex_);
+
+  Mutex orders_mutex_;
+  std::function<void(const CheckpointOrder&)> orders_ ABSL_GUARDED_BY(orders_mutex_);
+  std::optional<CheckpointOrder> order_ ABSL_GUARDED_BY(orders_mutex_);  // The latest.
 
   std::thread reader_;
   std::thread writer_;

@@ -13,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/abort_source.h"
+#include "common/clock_offset.h"
 #include "common/step_constants.h"
+#include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -27,6 +29,8 @@ class CoordinatorClient {
     Member member;
     // For reaching the coordinator and for each later rendezvous with other members.
     absl::Duration rendezvous_timeout = absl::Seconds(60);
+    // Is shown each batch of records before it is sent, in the thread that sends.
+    std::function<void(const RecordBatch& batch)> on_records = nullptr;
   };
 
   // DeadlineExceeded (exit code 4): no coordinator answered in time.
@@ -56,10 +60,21 @@ class CoordinatorClient {
   virtual absl::StatusOr<std::vector<StepConstants>> GetSchedule(int64_t first_update,
                                                                  int64_t count) = 0;
 
+  // How `clock` compares with the coordinator's. Asks a few times, one after the other,
+  // and takes as long as that: some milliseconds.
+  virtual absl::StatusOr<ClockOffset> CompareClock(const TimeSource& clock) = 0;
+
   // Calls `add` with the batch that is sent next, to which it appends and nothing else.
   // Cheap: holds a lock that nobody holds for long, and a batch's memory is used again.
   // Batches are sent as in common/record_queue.h.
   virtual void Report(absl::FunctionRef<void(RecordBatch& batch)> add) = 0;
+
+  // Who is told of orders about checkpoints from now on, of the latest one at once; null:
+  // nobody. Called in a thread of the client, which it does not hold up, and not any more
+  // when this has returned.
+  virtual void SetOrders(std::function<void(const CheckpointOrder&)> handler) = 0;
+  // Does not wait. Replies arrive in their order, before what Leave says.
+  virtual void Reply(const CheckpointReply& reply) = 0;
 
   // The last call, once: sends what has been reported, then says goodbye with this
   // process's outcome, and returns once the coordinator has taken all of it in. The

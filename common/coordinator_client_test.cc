@@ -1,19 +1,26 @@
 // The coordinator with real gRPC between its client and its service, in one process.
 #include "common/coordinator_client.h"
 
+#include <stdlib.h>
+
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
+#include "common/clock_offset.h"
 #include "common/coordinator.h"
 #include "common/coordinator_service.h"
 #include "common/errors.h"
 #include "common/job_observer.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace psring {
@@ -21,7 +28,9 @@ namespace {
 
 using absl::StatusCode;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 JobSpec MakeSpec() {
   JobSpec spec;
@@ -104,6 +113,72 @@ TEST_F(CoordinatorClientTest, TwoMembersMeetAndLeave) {
   EXPECT_OK(coordinator_->status());
 }
 
+// Two members of a job that writes checkpoints: orders reach them, the latest also those
+// that begin to listen late, and their replies make a checkpoint.
+TEST_F(CoordinatorClientTest, MembersMakeACheckpoint) {
+  std::string folder = absl::StrCat(testing::TempDir(), "/client_XXXXXX");
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  host_.reset();
+  JobSpec spec = MakeSpec();
+  spec.set_contributions_per_update(2);
+  spec.set_checkpoint_folder(folder);
+  coordinator_ = std::make_unique<Coordinator>(spec, &time_, &listener_);
+  ASSERT_OK_AND_ASSIGN(host_, CoordinatorHost::Start("127.0.0.1:0", coordinator_.get()));
+  std::vector<std::unique_ptr<CoordinatorClient>> clients;
+  std::vector<std::promise<void>> resumed(2);
+  std::vector<int> has_resumed(2);  // An order may come twice.
+  const auto obey = [&](int rank, const CheckpointOrder& order) {
+    CheckpointReply reply;
+    reply.set_round(order.round());
+    reply.set_step(3 + rank);
+    if (order.kind() == CheckpointOrder::RESUME) {
+      if (std::exchange(has_resumed[rank], 1) == 0) resumed[rank].set_value();
+      return;
+    }
+    if (order.kind() == CheckpointOrder::SAVE) {
+      reply.set_kind(CheckpointReply::SAVED);
+      const auto part = WriteCheckpointPart(order.folder(), absl::StrCat("worker ", rank),
+                                            order.step(), {}, [](int64_t) {});
+      ASSERT_OK(part);
+      *reply.mutable_file() = *part;
+    } else if (order.before_step() == 0) {
+      reply.set_kind(CheckpointReply::PROMISES);
+    } else {
+      reply.set_kind(CheckpointReply::HOLDS);
+      reply.set_step(order.before_step());
+    }
+    clients[rank]->Reply(reply);
+  };
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_OK_AND_ASSIGN(auto client, CoordinatorClient::Join(OptionsOf(rank)));
+    clients.push_back(std::move(client));
+  }
+  const auto listen = [&](int rank) {
+    clients[rank]->SetOrders([&obey, rank](const auto& order) { obey(rank, order); });
+  };
+  listen(0);
+  coordinator_->checkpoints().Request();
+  listen(1);
+  for (auto& promise : resumed) promise.get_future().wait();
+  EXPECT_THAT(coordinator_->checkpoints().TakeNews(),
+              ElementsAre(absl::StrCat("checkpoint of step 4: ", folder, "/step-4")));
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(folder + "/step-4"));
+  EXPECT_THAT(checkpoint.manifest().next_steps(), ElementsAre(4, 4));
+  EXPECT_EQ(checkpoint.manifest().spec().job(), "job");
+  for (const auto& client : clients) client->SetOrders(nullptr);
+  std::filesystem::remove_all(folder);
+}
+
+// What is to come after the checkpoint comes also where there can be none.
+TEST_F(CoordinatorClientTest, WithoutCheckpointsARequestOnlyEndsTheJob) {
+  coordinator_->checkpoints().Request();
+  EXPECT_OK(coordinator_->status());
+  coordinator_->checkpoints().Request(absl::CancelledError("stopped"));
+  EXPECT_THAT(coordinator_->status(),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopped")));
+  EXPECT_THAT(coordinator_->checkpoints().TakeNews(), SizeIs(2));
+}
+
 TEST_F(CoordinatorClientTest, EveryReportIsTakenInBeforeLeaveReturns) {
   ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
   // Enough to fill several batches, and a part of one.
@@ -116,6 +191,29 @@ TEST_F(CoordinatorClientTest, EveryReportIsTakenInBeforeLeaveReturns) {
   for (int step = 0; step < kReports; ++step) EXPECT_EQ(listener_.steps[step], step);
   EXPECT_GT(listener_.batches, 1);
   EXPECT_GT(listener_.sender_processor_ns, 0);
+}
+
+// As far behind another as one that began later.
+class LateTime final : public TimeSource {
+ public:
+  LateTime(const TimeSource* time, absl::Duration behind)
+      : time_(time), behind_(behind) {}
+  absl::Duration Elapsed() const override { return time_->Elapsed() - behind_; }
+
+ private:
+  const TimeSource* const time_;
+  const absl::Duration behind_;
+};
+
+TEST_F(CoordinatorClientTest, AClockIsComparedWithTheCoordinators) {
+  ASSERT_OK_AND_ASSIGN(const auto client, CoordinatorClient::Join(OptionsOf(0)));
+  const LateTime late(&time_, absl::Hours(7));
+  const absl::Duration before = late.Elapsed();
+  ASSERT_OK_AND_ASSIGN(const ClockOffset compared, client->CompareClock(late));
+  EXPECT_GT(compared.error, absl::ZeroDuration());
+  EXPECT_LE(absl::AbsDuration(compared.offset - absl::Hours(7)), compared.error);
+  EXPECT_GT(compared.time, before);
+  EXPECT_LT(compared.time, late.Elapsed());
 }
 
 // Time, not the end, sends what does not fill a batch.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint_conductor.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
@@ -18,10 +19,25 @@
 namespace psring {
 namespace {
 
-// How often members are looked at; a fraction of the shortest verdict.
-constexpr absl::Duration kLivenessInterval = absl::Milliseconds(200);
+// How often members are looked at; a fraction of the shortest verdict, and of what it
+// takes to let those that hold for a checkpoint go a step further.
+constexpr absl::Duration kLivenessInterval = absl::Milliseconds(100);
 
 using SessionStream = grpc::ServerReaderWriter<SessionEvent, SessionRequest>;
+
+// Hears of a conductor's orders for as long as it lives.
+class OrderListener {
+ public:
+  OrderListener(CheckpointConductor* conductor, CheckpointConductor::Listener listener)
+      : conductor_(conductor), id_(conductor->AddListener(std::move(listener))) {}
+  ~OrderListener() { conductor_->RemoveListener(id_); }
+  OrderListener(const OrderListener&) = delete;
+  OrderListener& operator=(const OrderListener&) = delete;
+
+ private:
+  CheckpointConductor* const conductor_;
+  const int64_t id_;
+};
 
 class Service final : public CoordinatorService::Service {
  public:
@@ -52,6 +68,12 @@ class Service final : public CoordinatorService::Service {
                                       *event.mutable_abort() = ToFailure(reason);
                                       write(event);
                                     });
+    const OrderListener orders(&coordinator_->checkpoints(),
+                               [&write](const CheckpointOrder& order) {
+                                 SessionEvent event;
+                                 *event.mutable_checkpoint() = order;
+                                 write(event);
+                               });
     SessionEvent echo;
     echo.mutable_heartbeat();
     const absl::Duration before = ThreadProcessorTime();
@@ -62,6 +84,8 @@ class Service final : public CoordinatorService::Service {
       } else if (request.has_heartbeat()) {
         coordinator_->Hear(hello, request.heartbeat().activity());
         write(echo);
+      } else if (request.has_checkpoint()) {
+        coordinator_->checkpoints().Take(hello.member(), request.checkpoint());
       } else if (request.has_goodbye()) {
         // After an abort a member's outcome is an echo of it, and changes nothing.
         coordinator_->Leave(hello, request.goodbye().has_failure()
@@ -117,6 +141,12 @@ class Service final : public CoordinatorService::Service {
       response->add_adam_step_size(constants.adam_step_size);
       response->add_adam_root_scale(constants.adam_root_scale);
     }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetTime(grpc::ServerContext*, const TimeRequest*,
+                       TimeResponse* response) override {
+    response->set_time_ns(absl::ToInt64Nanoseconds(coordinator_->Now()));
     return grpc::Status::OK;
   }
 
@@ -177,6 +207,7 @@ class Host final : public CoordinatorHost {
       for (const std::string& warning : coordinator_->CheckLiveness()) {
         LOG(WARNING) << warning;
       }
+      coordinator_->checkpoints().Tick();
       mutex_.Lock();
       const auto next = SteadyDeadline(kLivenessInterval);
       bool expired = false;

@@ -43,16 +43,23 @@ class FloatPieces {
 class FloatReader {
  public:
   // The view and its bytes outlive the reader.
+  FloatReader() = default;  // Of none.
   explicit FloatReader(const FloatPieces& floats) : pieces_(floats.pieces()) {}
 
   // The bytes of the next floats: at least one and at most `limit`, as many as lie whole
   // in one piece. Valid until the next call. Requires `limit` > 0 and a float left.
   Bytes Next(int64_t limit);
 
+  // How many floats Next would return without a limit. Requires that one is left.
+  int64_t Ahead();
+
  private:
+  // What is left of the first piece that is not used up.
+  Bytes Left();
+
   std::span<const Bytes> pieces_;  // What is left; of the first, from offset_ on.
   size_t offset_ = 0;
-  std::array<std::byte, sizeof(float)> straddling_;
+  std::array<std::byte, sizeof(float)> straddling_{};
 };
 
 }  // namespace psring

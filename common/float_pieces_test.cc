@@ -51,7 +51,9 @@ TEST(FloatPiecesTest, AnyCutCopiesAndReadsAsTheWhole) {
           FloatReader reader(cut.floats);
           std::vector<float> read(count);
           for (int64_t done = 0; done < count;) {
+            const int64_t ahead = reader.Ahead();
             const Bytes run = reader.Next(limit);
+            ASSERT_EQ(run.size(), std::min(ahead, limit) * sizeof(float));
             ASSERT_EQ(run.size() % sizeof(float), 0u);
             ASSERT_LE(run.size(), limit * sizeof(float));
             ASSERT_LE(done * sizeof(float) + run.size(), count * sizeof(float));

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/device_span.h"
+#include "common/drift.h"
 #include "common/layout.h"
 
 namespace psring {
@@ -24,12 +25,20 @@ struct StepReport {
   // By bucket, on the exchange's clock: when it had no more to wait for, a local
   // optimizer aside. Valid until the next Launch.
   std::span<const absl::Duration> bucket_done = {};
+  // By bucket, and as long valid: time between its launch and then in which it was added
+  // up or applied, here or on a server; empty where nobody knows.
+  std::span<const absl::Duration> bucket_working = {};
+  // Collectives, or exchanges of a slot, that the step has taken.
+  int64_t operations = 0;
   // How much of Finish is known to have been for another worker's gradients, and whose.
   absl::Duration peer_late = absl::ZeroDuration();
   std::optional<int> waited_for = std::nullopt;
   // The highest minus the lowest version among the slots of the parameters that the step
   // computed with; 0 where all parts move on together.
   int64_t version_skew = 0;
+  // How far this worker's gradients of the step were changed by what they are on the
+  // wire; none where that is fp32, or nothing is sent.
+  std::optional<Drift> drift = std::nullopt;
 };
 
 // Payload bytes of this process so far.
@@ -42,6 +51,12 @@ struct ExchangeTraffic {
   // Parameters fetched to be evaluated, not part of the above either.
   int64_t snapshot_out = 0;
   int64_t snapshot_in = 0;
+  // Of the payload, and of the other two together: what went no further than to a peer on
+  // the same host, or came from it.
+  int64_t local_payload_out = 0;
+  int64_t local_payload_in = 0;
+  int64_t local_other_out = 0;
+  int64_t local_other_in = 0;
   // Everything that its connections carried, framing included, where that is known.
   std::optional<int64_t> wire_out = std::nullopt;
   std::optional<int64_t> wire_in = std::nullopt;

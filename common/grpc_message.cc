@@ -9,24 +9,23 @@
 
 namespace psring {
 
-grpc::ByteBuffer MakeMessage(const google::protobuf::MessageLite& header,
-                             std::span<const float> payload,
+grpc::ByteBuffer MakeMessage(const google::protobuf::MessageLite& header, Bytes payload,
                              std::shared_ptr<const void> owner) {
   using Owner = std::shared_ptr<const void>;
   std::vector<grpc::Slice> slices;
-  slices.emplace_back(EncodeHeader(header, static_cast<int64_t>(payload.size_bytes())));
+  slices.emplace_back(EncodeHeader(header, static_cast<int64_t>(payload.size())));
   if (!payload.empty()) {
     // gRPC's slices know no const, and change nothing.
     slices.emplace_back(
-        const_cast<float*>(payload.data()), payload.size_bytes(),
+        const_cast<std::byte*>(payload.data()), payload.size(),
         [](void* owner) { delete static_cast<Owner*>(owner); },
         new Owner(std::move(owner)));
   }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
-absl::StatusOr<ReceivedFloats> TakeMessage(grpc::ByteBuffer* buffer,
-                                           google::protobuf::MessageLite* header) {
+absl::StatusOr<ReceivedPayload> TakeMessage(grpc::ByteBuffer* buffer,
+                                            google::protobuf::MessageLite* header) {
   // Small slices keep their bytes inside of themselves: from here on they do not move.
   const auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (buffer->Valid() && !buffer->Dump(slices.get()).ok()) {
@@ -38,8 +37,8 @@ absl::StatusOr<ReceivedFloats> TakeMessage(grpc::ByteBuffer* buffer,
   for (const grpc::Slice& slice : *slices) {
     bytes.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
   }
-  ASSIGN_OR_RETURN(FloatPieces floats, ParseMessage(bytes, header));
-  return ReceivedFloats{.floats = std::move(floats), .owner = slices};
+  ASSIGN_OR_RETURN(std::vector<Bytes> pieces, ParseMessage(bytes, header));
+  return ReceivedPayload{.pieces = std::move(pieces), .owner = slices};
 }
 
 }  // namespace psring

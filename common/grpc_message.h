@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/float_pieces.h"
@@ -16,20 +17,19 @@ namespace psring {
 // buffer references until gRPC is done with it: `owner` is dropped then, by any thread,
 // from within gRPC. So what ends with the owner may take a lock of its own, but neither
 // call gRPC nor wait.
-grpc::ByteBuffer MakeMessage(const google::protobuf::MessageLite& header,
-                             std::span<const float> payload,
+grpc::ByteBuffer MakeMessage(const google::protobuf::MessageLite& header, Bytes payload,
                              std::shared_ptr<const void> owner);
 
-// Floats that were received, in gRPC's memory.
-struct ReceivedFloats {
-  FloatPieces floats;
+// A payload that was received, in gRPC's memory.
+struct ReceivedPayload {
+  std::vector<Bytes> pieces;
   std::shared_ptr<const void> owner;  // Keeps them.
 };
 
-// Parses `header` and leaves the floats where they are. Empties the buffer. Errors as of
+// Parses `header` and leaves the payload where it is. Empties the buffer. Errors as of
 // ParseMessage.
-absl::StatusOr<ReceivedFloats> TakeMessage(grpc::ByteBuffer* buffer,
-                                           google::protobuf::MessageLite* header);
+absl::StatusOr<ReceivedPayload> TakeMessage(grpc::ByteBuffer* buffer,
+                                            google::protobuf::MessageLite* header);
 
 }  // namespace psring
 

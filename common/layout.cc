@@ -1,5 +1,6 @@
 #include "common/layout.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "glog/logging.h"
@@ -16,6 +17,13 @@ void ParameterLayout::Add(std::string name, std::vector<int64_t> shape) {
                       .shape = std::move(shape),
                       .range = {.begin = count_, .count = count}});
   count_ += count;
+}
+
+const Tensor& ParameterLayout::TensorAt(int64_t element) const {
+  CHECK(element >= 0 && element < count_) << element;
+  return *std::partition_point(
+      tensors_.begin(), tensors_.end(),
+      [element](const Tensor& tensor) { return tensor.range.end() <= element; });
 }
 
 BucketPlan PlanBuckets(const ParameterLayout& layout, int64_t cap_bytes,

@@ -28,6 +28,8 @@ class ParameterLayout {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   int64_t count() const { return count_; }  // Elements.
   int64_t bytes() const { return count_ * int64_t{sizeof(float)}; }
+  // The tensor that has the element; 0 <= element < count().
+  const Tensor& TensorAt(int64_t element) const;
 
  private:
   std::vector<Tensor> tensors_;

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "common/slot_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -47,6 +46,16 @@ TEST(ParameterLayoutTest, TensorsLieBehindEachOther) {
   EXPECT_EQ(layout.tensors()[1].range, (Range{.begin = 12, .count = 4}));
 }
 
+TEST(ParameterLayoutTest, EveryElementIsFoundInItsTensor) {
+  ParameterLayout layout;
+  layout.Add("a", {2});
+  layout.Add("empty", {0});
+  layout.Add("b", {1, 3});
+  std::string found;
+  for (int64_t i = 0; i < layout.count(); ++i) found += layout.TensorAt(i).name;
+  EXPECT_EQ(found, "aabbb");
+}
+
 TEST(BucketPlanTest, ClosesBeforeTheCapAndKeepsTheFirstSmaller) {
   const ParameterLayout layout = MakeLayout({10, 6, 4, 2, 2});
   const BucketPlan plan =
@@ -77,70 +86,6 @@ TEST(BucketPlanTest, EveryCapGivesAWellFormedPlan) {
 TEST(BucketPlanTest, NoElementsNoBuckets) {
   EXPECT_THAT(PlanBuckets(ParameterLayout(), 4, 4).buckets, IsEmpty());
   EXPECT_THAT(PlanBuckets(MakeLayout({0, 0}), 4, 4).buckets, IsEmpty());
-}
-
-TEST(SlotPlanTest, ServerKOwnsTheKthPartOfEveryBucket) {
-  const ParameterLayout layout = MakeLayout({7, 5});
-  const BucketPlan buckets = PlanBuckets(layout, 4, 4);
-  const SlotPlan plan = PlanStripedSlots(buckets, 3);
-  ASSERT_EQ(plan.slots.size(), 6);
-  for (const Slot& slot : plan.slots) {
-    Range expected =
-        PartitionRange(buckets.buckets[slot.bucket].range.count, 3, slot.server);
-    expected.begin += buckets.buckets[slot.bucket].range.begin;
-    EXPECT_EQ(slot.range, expected);
-  }
-  EXPECT_THAT(plan.of_bucket[1], ElementsAre(3, 4, 5));
-  EXPECT_THAT(plan.of_server[2], ElementsAre(2, 5));
-}
-
-TEST(SlotPlanTest, MoreServersThanElementsLeavesServersWithoutSlots) {
-  const BucketPlan buckets = PlanBuckets(MakeLayout({2}), 4, 4);
-  const SlotPlan plan = PlanStripedSlots(buckets, 5);
-  EXPECT_EQ(plan.slots.size(), 2);
-  EXPECT_THAT(plan.of_server[4], IsEmpty());
-  EXPECT_EQ(ServerStepBytes(plan, 4, /*workers=*/3), 0);
-}
-
-TEST(SlotPlanTest, APartLargerThanASlotMayBeIsCutIntoTheFewestEqualSlots) {
-  const BucketPlan buckets = PlanBuckets(MakeLayout({23}), 4, 4);
-  const SlotPlan plan = PlanStripedSlots(buckets, 2, /*max_slot_bytes=*/5 * 4);
-  std::vector<Range> ranges;
-  for (const Slot& slot : plan.slots) ranges.push_back(slot.range);
-  // Parts of 12 and 11 elements.
-  EXPECT_THAT(ranges, ElementsAre(Range{0, 4}, Range{4, 4}, Range{8, 4}, Range{12, 4},
-                                  Range{16, 4}, Range{20, 3}));
-  EXPECT_THAT(plan.of_server[0], ElementsAre(0, 1, 2));
-  EXPECT_THAT(plan.of_server[1], ElementsAre(3, 4, 5));
-  EXPECT_THAT(plan.of_bucket[0], ElementsAre(0, 1, 2, 3, 4, 5));
-}
-
-TEST(SlotPlanTest, TensorsOfMoreThan32BitsAreCutToo) {
-  constexpr int64_t kCount = (int64_t{5} << 30) + 3;  // 20 GiB.
-  const SlotPlan plan = PlanStripedSlots(PlanBuckets(MakeLayout({kCount}), 4, 4), 3);
-  int64_t end = 0;
-  for (const Slot& slot : plan.slots) {
-    EXPECT_EQ(slot.range.begin, end);
-    EXPECT_LE(slot.range.count * 4, kMaxSlotBytes);
-    end = slot.range.end();
-  }
-  EXPECT_EQ(end, kCount);
-  EXPECT_EQ(WorkerStepBytes(plan), 4 * kCount);
-}
-
-TEST(SlotPlanTest, WhatServersReceiveIsWhatWorkersSend) {
-  const BucketPlan buckets = PlanBuckets(MakeLayout({11, 4, 9, 1}), 40, 20);
-  for (int servers = 1; servers <= 9; ++servers) {
-    for (const int64_t max_slot_bytes : {4, 12, 1000}) {
-      const SlotPlan plan = PlanStripedSlots(buckets, servers, max_slot_bytes);
-      int64_t received = 0;
-      for (int server = 0; server < servers; ++server) {
-        received += ServerStepBytes(plan, server, /*workers=*/3);
-      }
-      EXPECT_EQ(received, 3 * WorkerStepBytes(plan));
-      EXPECT_EQ(WorkerStepBytes(plan), 25 * 4);
-    }
-  }
 }
 
 }  // namespace

@@ -9,11 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/abort_source.h"
 #include "common/allocator.h"
+#include "common/carried_bytes.h"
+#include "common/clock_offset.h"
 #include "common/coordinator.h"
 #include "common/errors.h"
 #include "common/fetched_step_constants.h"
 #include "common/job_plan.h"
+#include "common/metrics_server.h"
 #include "common/mutex.h"
+#include "common/status_macros.h"
 #include "glog/logging.h"
 #include "grpc/grpc.h"
 
@@ -85,7 +89,8 @@ std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client) 
       });
 }
 
-TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
+TrafficRecord TrafficOf(const Endpoint& endpoint, const Member& member,
+                        const ExchangeTraffic& traffic) {
   TrafficRecord total;
   total.set_process(ToString(member));
   total.set_payload_out(traffic.payload_out);
@@ -94,8 +99,17 @@ TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
   total.set_initial_in(traffic.initial_in);
   total.set_snapshot_out(traffic.snapshot_out);
   total.set_snapshot_in(traffic.snapshot_in);
-  if (traffic.wire_out) total.set_wire_out(*traffic.wire_out);
-  if (traffic.wire_in) total.set_wire_in(*traffic.wire_in);
+  total.set_local_payload_out(traffic.local_payload_out);
+  total.set_local_payload_in(traffic.local_payload_in);
+  total.set_local_other_out(traffic.local_other_out);
+  total.set_local_other_in(traffic.local_other_in);
+  if (traffic.wire_out && traffic.wire_in) {
+    total.set_wire_out(*traffic.wire_out);
+    total.set_wire_in(*traffic.wire_in);
+  } else if (const auto carried = CarriedOverTcp(endpoint.coordinator)) {
+    total.set_wire_out(carried->out);
+    total.set_wire_in(carried->in);
+  }
   if (traffic.awaiting_bytes) {
     total.set_awaiting_bytes_ns(absl::ToInt64Nanoseconds(*traffic.awaiting_bytes));
   }
@@ -104,6 +118,19 @@ TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic) {
   }
   if (traffic.retransmissions) total.set_retransmissions(*traffic.retransmissions);
   return total;
+}
+
+absl::Status ReportClock(const Member& member, const TimeSource& clock,
+                         CoordinatorClient& client) {
+  ASSIGN_OR_RETURN(const ClockOffset compared, client.CompareClock(clock));
+  client.Report([&](RecordBatch& batch) {
+    ClockRecord& record = *batch.add_clocks();
+    record.set_process(ToString(member));
+    record.set_offset_ns(absl::ToInt64Nanoseconds(compared.offset));
+    record.set_error_ns(absl::ToInt64Nanoseconds(compared.error));
+    record.set_time_ns(absl::ToInt64Nanoseconds(compared.time));
+  });
+  return absl::OkStatus();
 }
 
 int RunMember(int argc, char** argv, Role role, const std::string& description,
@@ -121,6 +148,7 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
   int rank = 0;
   Endpoint endpoint;
   double timeout_seconds = 60;
+  std::string metrics_address;
   CLI::App app(description);
   app.add_option("--coordinator", options.address, "HOST:PORT of the job's coordinator")
       ->required();
@@ -136,6 +164,8 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
                  "Seconds to wait for the coordinator and for the other processes")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--metrics", metrics_address,
+                 "HOST:PORT at which to answer Prometheus (default: nowhere)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -146,11 +176,26 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
   if (endpoint.advertise.empty()) endpoint.advertise = endpoint.bind;
   endpoint.rendezvous_timeout = absl::Seconds(timeout_seconds);
   options.rendezvous_timeout = endpoint.rendezvous_timeout;
+  endpoint.coordinator = options.address;
 
+  const auto metrics = std::make_shared<ProcessMetrics>(options.member);
+  if (!metrics_address.empty()) {
+    endpoint.metrics = metrics.get();
+    options.on_records = [&metrics](const RecordBatch& batch) { metrics->Add(batch); };
+  }
   auto client = CoordinatorClient::Join(options);
   if (!client.ok()) return Fail(options.member, client.status());
   LOG(INFO) << ToString(options.member) << " joined job " << options.job;
   const AbortWatchdog watchdog(options.member, &(*client)->aborts());
+  std::unique_ptr<MetricsServer> metrics_server;
+  if (!metrics_address.empty()) {
+    metrics->SetJob((*client)->spec());
+    auto server = MetricsServer::Start(metrics_address, metrics);
+    // As a member it can tell everyone why.
+    if (!server.ok()) return Fail(options.member, (*client)->Leave(server.status()));
+    metrics_server = *std::move(server);
+    LOG(INFO) << "metrics at http://" << metrics_address << "/metrics";
+  }
   if (absl::Status status = body(endpoint, options.member, **client); !status.ok()) {
     return Fail(options.member, status);
   }

@@ -10,7 +10,9 @@
 #include "absl/time/time.h"
 #include "common/coordinator_client.h"
 #include "common/gradient_exchange.h"
+#include "common/process_metrics.h"
 #include "common/step_constants.h"
+#include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -20,6 +22,8 @@ struct Endpoint {
   std::string bind = "127.0.0.1";  // Without port; ports are the system's choice.
   std::string advertise;           // Without port.
   absl::Duration rendezvous_timeout;
+  std::string coordinator;            // "HOST:PORT" of the job's.
+  ProcessMetrics* metrics = nullptr;  // Null: nobody asks for them.
 };
 
 // "HOST:PORT", with an IPv6 address in brackets, which it may have already.
@@ -37,8 +41,17 @@ int RunMember(int argc, char** argv, Role role, const std::string& description,
 // outlives the source, whose waits end when the job is aborted.
 std::shared_ptr<StepConstantsSource> StepConstantsOf(CoordinatorClient& client);
 
-// What a process reports of its traffic at the end.
-TrafficRecord TrafficOf(const Member& member, const ExchangeTraffic& traffic);
+// Reports how the process's clock, which began at the start barrier, compares with the
+// coordinator's. Before the first step and after the last, so that a drift shows; takes
+// some milliseconds.
+absl::Status ReportClock(const Member& member, const TimeSource& clock,
+                         CoordinatorClient& client);
+
+// What a process reports of its traffic at the end, while its connections still stand:
+// where the exchange does not know what they carried, the kernel does, if they lead to
+// other hosts.
+TrafficRecord TrafficOf(const Endpoint& endpoint, const Member& member,
+                        const ExchangeTraffic& traffic);
 
 }  // namespace psring
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include <utility>
+
 #include "common/vectorize.h"
 #include "glog/logging.h"
 
@@ -135,12 +137,22 @@ int64_t OptimizerStateBytesPerElement(const Optimizer& settings) {
   return int64_t{sizeof(float)} * (int64_t{kept.first} + int64_t{kept.second});
 }
 
-SliceOptimizer::SliceOptimizer(const Optimizer& settings, int64_t count)
+SliceOptimizer::SliceOptimizer(const Optimizer& settings, int64_t count,
+                               std::shared_ptr<MemoryGauge> gauge)
     : settings_(settings), count_(count) {
   const StateKept kept = StateOf(settings_);
   if (kept.first) first_.assign(count, 0.0f);
   // Zero but for Adagrad.
   if (kept.second) second_.assign(count, settings_.adagrad().initial_accumulator());
+  claim_ = MemoryClaim(std::move(gauge), state_bytes());
+}
+
+std::vector<std::span<float>> SliceOptimizer::state() {
+  const StateKept kept = StateOf(settings_);
+  std::vector<std::span<float>> arrays;
+  if (kept.first) arrays.emplace_back(first_);
+  if (kept.second) arrays.emplace_back(second_);
+  return arrays;
 }
 
 void SliceOptimizer::Apply(const StepConstants& constants, int64_t offset,

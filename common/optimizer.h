@@ -3,9 +3,11 @@
 #define PSRING_COMMON_OPTIMIZER_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "common/memory_gauge.h"
 #include "common/step_constants.h"
 #include "proto/experiment.pb.h"
 
@@ -25,13 +27,19 @@ int64_t OptimizerStateBytesPerElement(const Optimizer& settings);
 // (Adam); Loshchilov and Hutter, 2019 (AdamW); Duchi et al., 2011 (Adagrad).
 class SliceOptimizer {
  public:
-  // `settings` has a kind, and no default is left to be filled in.
-  SliceOptimizer(const Optimizer& settings, int64_t count);
+  // `settings` has a kind, and no default is left to be filled in. `gauge`, if any,
+  // counts the state.
+  SliceOptimizer(const Optimizer& settings, int64_t count,
+                 std::shared_ptr<MemoryGauge> gauge = nullptr);
 
   // Updates the part of the slice that begins at `offset`. The spans have equal length
   // and do not overlap. `constants` are those of the number of updates before this one.
   void Apply(const StepConstants& constants, int64_t offset, std::span<float> parameters,
              std::span<const float> gradient);
+
+  // The state, one float of each array for each element: what goes into a checkpoint, and
+  // comes out of one before the first Apply. The spans live as long as the optimizer.
+  std::vector<std::span<float>> state();
 
   int64_t state_bytes() const {
     return static_cast<int64_t>((first_.size() + second_.size()) * sizeof(float));
@@ -43,6 +51,7 @@ class SliceOptimizer {
   // One float per element of the slice, or none.
   std::vector<float> first_;   // Velocity, or Adam's mean of gradients.
   std::vector<float> second_;  // Adam's mean of squares, or Adagrad's sum of them.
+  MemoryClaim claim_;          // Of both.
 };
 
 }  // namespace psring

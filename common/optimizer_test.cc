@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -170,8 +171,11 @@ TEST(SliceOptimizerTest, StateIsWhatTheFunctionSays) {
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(OptimizerStateBytesPerElement(all[i].settings), 4 * floats[i])
         << all[i].name;
-    EXPECT_EQ(SliceOptimizer(all[i].settings, 10).state_bytes(), 40 * floats[i])
+    const auto gauge = std::make_shared<MemoryGauge>();
+    EXPECT_EQ(SliceOptimizer(all[i].settings, 10, gauge).state_bytes(), 40 * floats[i])
         << all[i].name;
+    EXPECT_EQ(gauge->peak(), 40 * floats[i]) << all[i].name;
+    EXPECT_EQ(gauge->now(), 0) << all[i].name;
   }
 }
 

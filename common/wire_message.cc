@@ -146,19 +146,23 @@ absl::StatusOr<SplitMessage> Split(std::span<const Bytes> slices) {
   return message;
 }
 
-absl::StatusOr<FloatPieces> ParseMessage(std::span<const Bytes> slices,
-                                         google::protobuf::MessageLite* header) {
+absl::StatusOr<std::vector<Bytes>> ParseMessage(std::span<const Bytes> slices,
+                                                google::protobuf::MessageLite* header) {
   ASSIGN_OR_RETURN(SplitMessage message, Split(slices));
   if (!header->ParseFromString(message.header)) {
     return Malformed(absl::StrCat("its header is no ", header->GetTypeName()));
   }
+  return std::move(message.payload);
+}
+
+absl::StatusOr<FloatPieces> FloatsOf(std::vector<Bytes> payload) {
   size_t bytes = 0;
-  for (const Bytes& piece : message.payload) bytes += piece.size();
+  for (const Bytes& piece : payload) bytes += piece.size();
   if (bytes % sizeof(float) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the payload has ", bytes, " bytes, which are no whole floats"));
   }
-  return FloatPieces(std::move(message.payload));
+  return FloatPieces(std::move(payload));
 }
 
 }  // namespace psring

@@ -32,7 +32,7 @@ std::string EncodeHeader(const google::protobuf::MessageLite& header,
 
 struct SplitMessage {
   std::string header;
-  std::vector<Bytes> payload;  // In the slices; not yet known to be whole floats.
+  std::vector<Bytes> payload;  // In the slices.
 };
 
 // Takes any bytes. InvalidArgument, in one line, for what is no protobuf message: one
@@ -42,9 +42,12 @@ struct SplitMessage {
 absl::StatusOr<SplitMessage> Split(std::span<const Bytes> slices);
 
 // Split, with the header parsed into `header` (any message without the payload's field,
-// or with it left empty) and the payload as floats.
-absl::StatusOr<FloatPieces> ParseMessage(std::span<const Bytes> slices,
-                                         google::protobuf::MessageLite* header);
+// or with it left empty). Returns the payload.
+absl::StatusOr<std::vector<Bytes>> ParseMessage(std::span<const Bytes> slices,
+                                                google::protobuf::MessageLite* header);
+
+// A payload of floats. InvalidArgument where its bytes are no whole ones.
+absl::StatusOr<FloatPieces> FloatsOf(std::vector<Bytes> payload);
 
 }  // namespace psring
 

@@ -16,6 +16,14 @@
 namespace psring {
 namespace {
 
+std::string BytesOf(const std::vector<Bytes>& pieces) {
+  std::string bytes;
+  for (const Bytes& piece : pieces) {
+    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  return bytes;
+}
+
 // Read float by float, not piece by piece.
 std::string BytesOf(const FloatPieces& floats) {
   std::string bytes;
@@ -39,10 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     left = left.subspan(slices.back().size());
   }
   ParameterRequest header;
-  const absl::StatusOr<FloatPieces> payload = ParseMessage({&message, 1}, &header);
+  const absl::StatusOr<std::vector<Bytes>> payload = ParseMessage({&message, 1}, &header);
   // It makes no difference where the network cuts.
   ParameterRequest cut_header;
-  const absl::StatusOr<FloatPieces> cut_payload = ParseMessage(slices, &cut_header);
+  const absl::StatusOr<std::vector<Bytes>> cut_payload =
+      ParseMessage(slices, &cut_header);
   CHECK_EQ(payload.status(), cut_payload.status());
   if (!payload.ok()) {
     CHECK(absl::IsInvalidArgument(payload.status())) << payload.status();
@@ -54,6 +63,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(request.ParseFromArray(message.data(), static_cast<int>(message.size())));
   CHECK(BytesOf(*payload) == request.payload());
   CHECK(BytesOf(*cut_payload) == request.payload());
+  const absl::StatusOr<FloatPieces> floats = FloatsOf(*cut_payload);
+  CHECK_EQ(floats.ok(), request.payload().size() % sizeof(float) == 0);
+  if (floats.ok()) {
+    CHECK(BytesOf(*floats) == request.payload());
+  } else {
+    CHECK(IsOneLine(floats.status().message())) << floats.status();
+  }
   request.clear_payload();
   CHECK_EQ(header.SerializeAsString(), request.SerializeAsString());
   CHECK_EQ(cut_header.SerializeAsString(), request.SerializeAsString());

@@ -91,7 +91,8 @@ TEST(WireMessageTest, FieldsMayComeInAnyOrderAndUnknownOnesAreSkipped) {
   ParameterRequest header;
   const std::string bytes = payload + unknown + SomeRequest().SerializeAsString();
   const Bytes whole = BytesOf(bytes);
-  ASSERT_OK_AND_ASSIGN(const FloatPieces floats, ParseMessage({&whole, 1}, &header));
+  ASSERT_OK_AND_ASSIGN(std::vector<Bytes> pieces, ParseMessage({&whole, 1}, &header));
+  ASSERT_OK_AND_ASSIGN(const FloatPieces floats, FloatsOf(std::move(pieces)));
   EXPECT_EQ(floats.count(), 1);
   EXPECT_EQ(header.id(), 1ull << 63);
   EXPECT_EQ(header.step(), 300);
@@ -100,7 +101,8 @@ TEST(WireMessageTest, FieldsMayComeInAnyOrderAndUnknownOnesAreSkipped) {
 
 TEST(WireMessageTest, AnEmptyMessageIsOneWithoutFields) {
   ParameterRequest header;
-  ASSERT_OK_AND_ASSIGN(const FloatPieces floats, ParseMessage({}, &header));
+  ASSERT_OK_AND_ASSIGN(std::vector<Bytes> pieces, ParseMessage({}, &header));
+  ASSERT_OK_AND_ASSIGN(const FloatPieces floats, FloatsOf(std::move(pieces)));
   EXPECT_EQ(floats.count(), 0);
   EXPECT_EQ(header.id(), 0u);
 }
@@ -168,7 +170,9 @@ TEST(WireMessageTest, AHeaderOfOtherTypesAndAPayloadOfHalfFloatsAreRefused) {
   request.set_payload("1234567");
   const std::string half = request.SerializeAsString();
   const Bytes half_bytes = BytesOf(half);
-  EXPECT_THAT(ParseMessage({&half_bytes, 1}, &request),
+  ASSERT_OK_AND_ASSIGN(std::vector<Bytes> pieces,
+                       ParseMessage({&half_bytes, 1}, &request));
+  EXPECT_THAT(FloatsOf(std::move(pieces)),
               StatusIs(kInvalidArgument,
                        "the payload has 7 bytes, which are no whole "
                        "floats"));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/wire_type.h"
 #include "experiments/config_text.h"
 #include "experiments/ring_config.h"
 #include "glog/logging.h"
@@ -57,6 +58,17 @@ std::string SettingsOf(const StaleUpdates& stale) {
   return text;
 }
 
+// ", placed BY_TENSOR_SIZE"; striped, which is usual, goes without saying.
+std::string PlacementOf(const ParameterServerMode& mode) {
+  if (mode.placement() == ParameterServerMode::STRIPED) return "";
+  return absl::StrCat(", placed ", ParameterServerMode::Placement_Name(mode.placement()));
+}
+
+std::string WireOf(const JobSpec& spec) {
+  const WireType wire = spec.arm().wire();
+  return wire.is_fp32() ? "" : absl::StrCat(", gradients as ", wire.name());
+}
+
 std::string Count(int number, const char* what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
@@ -68,10 +80,11 @@ std::string ModeOf(const JobSpec& spec) {
     case Arm::kParameterServer: {
       const ParameterServerMode& mode = spec.arm().parameter_server();
       return absl::StrCat("parameter server, ", ConsistencyOf(mode),
-                          SettingsOf(mode.stale_updates()));
+                          SettingsOf(mode.stale_updates()), PlacementOf(mode),
+                          WireOf(spec));
     }
     case Arm::kRing:
-      return DescribeRing(spec.arm().ring());
+      return absl::StrCat(DescribeRing(spec.arm().ring()), WireOf(spec));
     case Arm::kLocal:
       return "local";
     case Arm::MODE_NOT_SET:
@@ -93,18 +106,27 @@ bool InLockstep(const JobSpec& spec) {
 }
 
 std::string DescribeArms(const std::vector<JobSpec>& arms) {
-  const auto optimizer = [](const JobSpec& spec) {
+  using Describe = std::string (*)(const JobSpec&);
+  const auto differs = [&](Describe describe) {
+    return std::any_of(arms.begin(), arms.end(), [&](const JobSpec& spec) {
+      return describe(spec) != describe(arms.front());
+    });
+  };
+  const Describe optimizer = [](const JobSpec& spec) {
     return OnOneLine(spec.experiment().training().optimizer());
   };
-  const bool same_optimizer = std::all_of(
-      arms.begin(), arms.end(),
-      [&](const JobSpec& spec) { return optimizer(spec) == optimizer(arms.front()); });
+  const Describe buckets = [](const JobSpec& spec) {
+    return absl::StrCat("buckets { ", OnOneLine(spec.experiment().buckets()), " }");
+  };
+  const bool several_optimizers = differs(optimizer);
+  const bool several_buckets = differs(buckets);
   std::string text;
   for (const JobSpec& spec : arms) {
     absl::StrAppend(&text, "arm ", spec.arm().name(), ": ", ModeOf(spec), "; ",
                     Count(spec.workers(), "worker"));
     if (spec.servers() > 0) absl::StrAppend(&text, ", ", Count(spec.servers(), "server"));
-    if (!same_optimizer) absl::StrAppend(&text, "; ", optimizer(spec));
+    if (several_optimizers) absl::StrAppend(&text, "; ", optimizer(spec));
+    if (several_buckets) absl::StrAppend(&text, "; ", buckets(spec));
     absl::StrAppend(&text, "\n");
   }
   return text;

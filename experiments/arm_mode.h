@@ -13,7 +13,8 @@ namespace psring {
 
 // "parameter server, sync, ring order", "parameter server, bounded(4)", "parameter
 // server, async, scale ONE", "ring all-reduce" (experiments/ring_config.h), "local".
-// Settings of `stale_updates` are there where they are not the default.
+// Settings of `stale_updates` are there where they are not the default, and so is what
+// gradients are on their way: "ring all-reduce, gradients as bf16".
 std::string ModeOf(const JobSpec& spec);
 
 // What the servers of a checked arm promise; none where it has no servers.
@@ -24,7 +25,7 @@ std::optional<ConsistencyPromise> PromiseOf(const JobSpec& spec);
 bool InLockstep(const JobSpec& spec);
 
 // A line for each arm, with everything in which arms can differ: mode, processes and,
-// where it is not the same for all, the optimizer.
+// where they are not the same for all, the optimizer and the buckets.
 std::string DescribeArms(const std::vector<JobSpec>& arms);
 
 }  // namespace psring

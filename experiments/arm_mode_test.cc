@@ -33,6 +33,10 @@ TEST(ArmModeTest, NamesOfModes) {
            {"async {}", "async"},
            {"fixed_delay { delay: 3 }", "fixed_delay(3)"},
            {"async {} stale_updates {}", "async"},
+           {"placement: STRIPED", "sync, ring order"},
+           {"placement: SINGLE", "sync, ring order, placed SINGLE"},
+           {"async {} placement: BY_TENSOR_SIZE stale_updates { scale: ONE }",
+            "async, scale ONE, placed BY_TENSOR_SIZE"},
            {"async {} stale_updates { scale: ONE }", "async, scale ONE"},
            {"bounded {} stale_updates { scale: INVERSE_STALENESS"
             " delay_compensation: 0.04 drop_above: 0 }",
@@ -48,6 +52,17 @@ TEST(ArmModeTest, PromisesAreThePolicys) {
   EXPECT_EQ(PromiseOf(ServersSpec(3, 1, Sync::RING))->contributions_per_update, 3);
   EXPECT_EQ(PromiseOf(BackupSpec(3, 1))->contributions_per_update, 2);
   EXPECT_EQ(PromiseOf(BoundedSpec(3, 7))->clock_lag, 7);
+}
+
+TEST(ArmModeTest, SaysWhatGradientsAreOnTheWire) {
+  JobSpec spec = RingSpec(3);
+  spec.mutable_arm()->mutable_wire()->mutable_fp32();
+  EXPECT_EQ(ModeOf(spec), "ring all-reduce");
+  spec.mutable_arm()->mutable_wire()->mutable_bf16();
+  EXPECT_EQ(ModeOf(spec), "ring all-reduce, gradients as bf16");
+  spec = AsyncSpec(3);
+  spec.mutable_arm()->mutable_wire()->mutable_top_k()->set_share(0.25);
+  EXPECT_EQ(ModeOf(spec), "parameter server, async, gradients as top_k 0.25");
 }
 
 TEST(ArmModeTest, LockstepIsOneSetOfParametersForAll) {
@@ -85,6 +100,12 @@ TEST(ArmModeTest, DescribesWhatDiffersBetweenArms) {
             "arm ring: ring all-reduce; 2 workers; sgd { learning_rate: 0.5 }\n"
             "arm async: parameter server, async; 1 worker, 1 server; sgd { "
             "learning_rate: 0.5 momentum: 0.9 }\n");
+  arms[2].mutable_experiment()->mutable_buckets()->set_overlap(true);
+  EXPECT_EQ(DescribeArms({arms[0], arms[2]}),
+            "arm ring: ring all-reduce; 2 workers; buckets { cap_bytes: 28 "
+            "first_cap_bytes: 12 }\n"
+            "arm servers by rank: parameter server, sync, rank order; 4 workers, 2 "
+            "servers; buckets { cap_bytes: 28 first_cap_bytes: 12 overlap: true }\n");
 }
 
 }  // namespace

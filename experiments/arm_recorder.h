@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +16,7 @@
 #include "experiments/database_writer.h"
 #include "experiments/hosts/link_reading.h"
 #include "experiments/progress.h"
+#include "experiments/replica_watch.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -45,6 +48,8 @@ class ArmRecorder final : public JobObserver {
   absl::Status End(const absl::Status& outcome);
 
  private:
+  void Add(std::vector<TensorDigest> digests);
+
   struct WorkerTotals {
     int64_t steps = 0;
     int64_t samples = 0;
@@ -53,10 +58,14 @@ class ArmRecorder final : public JobObserver {
   };
 
   const int workers_;
+  const int64_t first_step_;
+  const bool has_loss_;
   DatabaseWriter* const writer_;
   const absl::Duration writer_before_;  // Its processor time that is not this run's.
 
   mutable Mutex mutex_;
+  // Where all workers have the same parameters after each step.
+  std::optional<ReplicaWatch> replicas_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, WorkerTotals> totals_ ABSL_GUARDED_BY(mutex_);  // By rank.
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ JobSpec MakeSpec() {
   spec.mutable_arm()->mutable_ring();
   Experiment& experiment = *spec.mutable_experiment();
   experiment.set_name("test");
+  experiment.mutable_training()->mutable_optimizer()->mutable_sgd();
   experiment.mutable_buckets()->set_cap_bytes(4);
   experiment.mutable_buckets()->set_first_cap_bytes(4);
   *experiment.add_arms() = spec.arm();
@@ -168,6 +170,17 @@ TEST_F(ArmRecorderTest, ProgressIsThatOfAllRanksTogether) {
   EXPECT_EQ(recorder_->Progress().steps_done, 2);
 }
 
+TEST_F(ArmRecorderTest, AStepWithoutSamplesLeavesTheLossThatThereWas) {
+  Report(/*rank=*/0, /*step=*/0);
+  Report(/*rank=*/1, /*step=*/0);
+  RecordBatch batch = OneStep(/*rank=*/1, /*step=*/1);
+  batch.mutable_steps(0)->set_samples(0);
+  batch.mutable_steps(0)->set_loss(std::numeric_limits<double>::quiet_NaN());
+  recorder_->Reported(MakeHello(1).member(), batch, absl::ZeroDuration());
+  EXPECT_EQ(recorder_->Progress().loss, 1.5);
+  EXPECT_EQ(recorder_->Progress().samples, 16);
+}
+
 TEST_F(ArmRecorderTest, TheCostIsAShareOfAllSteps) {
   for (const int64_t step : {0, 1}) {
     for (const int rank : {0, 1}) Report(rank, step);
@@ -196,6 +209,50 @@ TEST_F(ArmRecorderTest, AnotherRunsCostIsNotCounted) {
   ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "second", 0));
   EXPECT_GT(records.recording, absl::ZeroDuration());
   EXPECT_LE(records.recording, writer_->processor_time() - before);
+}
+
+// The other of the two tensors differs in the step after.
+TEST_F(ArmRecorderTest, TensorsOfTheFirstUnequalReplicasAreKept) {
+  for (const int64_t step : {0, 1, 2}) {
+    for (const int rank : {0, 1}) {
+      RecordBatch batch = OneStep(rank, step);
+      StepRecord& record = *batch.mutable_steps(0);
+      record.add_tensor_digests(rank == 1 && step == 2 ? 5 : 4);
+      record.add_tensor_digests(rank == 1 && step == 1 ? 9 : 8);
+      record.set_parameter_digest(record.tensor_digests(0) + record.tensor_digests(1));
+      recorder_->Reported(MakeHello(rank).member(), batch, absl::ZeroDuration());
+    }
+  }
+  ASSERT_OK(recorder_->End(absl::OkStatus()));
+  EXPECT_THAT(
+      Column("SELECT run || ', ' || step || ', ' || tensor || ', ' || rank || "
+             "': ' || digest FROM tensor_digests"),
+      ElementsAre("1, 1, 1, 0: 0000000000000008", "1, 1, 1, 1: 0000000000000009"));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "arm", 0));
+  JobSpec spec = MakeSpec();
+  spec.set_steps(3);
+  EXPECT_EQ(Summarize(spec, records, absl::OkStatus()).replica.why,
+            "ranks 0 and 1 differ at step 1, in tensor bias");
+}
+
+// A gradient that is not finite may be the consequence: the rest of the run is missing,
+// and the reports of some ranks.
+TEST_F(ArmRecorderTest, UnequalReplicasOfARunThatHasEndedEarlyFail) {
+  for (const int rank : {0, 1}) {
+    RecordBatch batch = OneStep(rank, 0);
+    StepRecord& record = *batch.mutable_steps(0);
+    record.add_tensor_digests(4 + rank);
+    record.add_tensor_digests(8);
+    record.set_parameter_digest(12 + rank);
+    recorder_->Reported(MakeHello(rank).member(), batch, absl::ZeroDuration());
+  }
+  const absl::Status outcome = absl::OutOfRangeError("a gradient is nan");
+  ASSERT_OK(recorder_->End(outcome));
+  ASSERT_OK_AND_ASSIGN(const ArmRecords records, ReadArm(Path(), "arm", 0));
+  const ArmResult result = Summarize(MakeSpec(), records, outcome);
+  EXPECT_EQ(result.replica.verdict, Verdict::kFail);
+  EXPECT_EQ(result.replica.why, "ranks 0 and 1 differ at step 0, in tensor weight");
+  EXPECT_EQ(result.traffic.verdict, Verdict::kNotApplicable);
 }
 
 }  // namespace

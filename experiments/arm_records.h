@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "experiments/communication.h"
 #include "experiments/hosts/link_reading.h"
+#include "experiments/probe/probed_link.h"
+#include "experiments/tensor_digest.h"
 #include "proto/record.pb.h"
 
 namespace psring {
@@ -46,16 +49,23 @@ struct StalenessTotals {
 // Contributions are summed up, so that they take no more memory in a long run than in a
 // short one.
 struct ArmRecords {
-  std::vector<std::vector<StepRecord>> steps;  // By rank, then by step.
-  std::map<int, SlotTotals> slots;             // By index.
+  // By rank, then by step; the four causes of exposed time are those of `waits`.
+  std::vector<std::vector<StepRecord>> steps;
+  Communication communication;
+  std::map<int, SlotTotals> slots;  // By index.
   // By rank, then by staleness.
   std::map<int, std::map<int64_t, StalenessTotals>> staleness;
   std::map<std::string, TrafficRecord> traffic;  // By process.
-  std::vector<EvaluationRecord> evaluations;     // By step.
+  // By process, then by purpose: bytes.
+  std::map<std::string, std::map<std::string, int64_t>> memory;
+  // Of tensors that were not the same on all ranks, after the first step where any was.
+  std::vector<TensorDigest> tensor_digests;
+  std::vector<EvaluationRecord> evaluations;  // By step.
   // Processor time of all recording outside the training threads.
   absl::Duration recording = absl::ZeroDuration();
   // Of the links of emulated hosts, in order of time; empty where there were none.
   std::vector<HostsReading> readings;
+  std::vector<ProbedLink> probed_links;  // Each kind of such links, before all runs.
   // With such links: how long a bucket of some worker was on its way.
   absl::Duration moving = absl::ZeroDuration();
 };

@@ -6,11 +6,10 @@
 
 #include "common/job_plan.h"
 #include "experiments/arm_mode.h"
-#include "experiments/config_check.h"
 #include "experiments/consistency_certificate.h"
 #include "experiments/hosts/host_plan.h"
 #include "experiments/hosts/host_settings.h"
-#include "experiments/replica_certificate.h"
+#include "experiments/step_config.h"
 
 namespace psring {
 namespace {
@@ -44,6 +43,10 @@ StepTimes TimesOf(const ArmRecords& records) {
       sum.forward += Milliseconds(step.forward_ns());
       sum.backward += Milliseconds(step.backward_ns());
       sum.exposed += Milliseconds(step.exposed_ns());
+      sum.not_ready += Milliseconds(step.not_ready_ns());
+      sum.peer_late += Milliseconds(step.peer_late_ns());
+      sum.on_wire += Milliseconds(step.on_wire_ns());
+      sum.working += Milliseconds(step.working_ns());
       sum.optimizer += Milliseconds(step.optimizer_ns());
       sum.unaccounted += Milliseconds(step.total_ns() - parts);
     }
@@ -58,6 +61,10 @@ StepTimes TimesOf(const ArmRecords& records) {
           .forward = sum.forward / count,
           .backward = sum.backward / count,
           .exposed = sum.exposed / count,
+          .not_ready = sum.not_ready / count,
+          .peer_late = sum.peer_late / count,
+          .on_wire = sum.on_wire / count,
+          .working = sum.working / count,
           .optimizer = sum.optimizer / count,
           .unaccounted = sum.unaccounted / count};
 }
@@ -95,16 +102,33 @@ Waiting WaitingOf(const ArmRecords& records) {
   waiting.exposed = Seconds(exposed_ns) / Seconds(total_ns);
   for (const auto& [worker, ns] : for_worker_ns) {
     waiting.for_worker[worker] = Seconds(ns) / Seconds(total_ns);
-    waiting.for_others += waiting.for_worker[worker];
+    waiting.peer_late += waiting.for_worker[worker];
   }
   return waiting;
 }
 
-// Of the steps from `begin` to `end` of one rank.
-double SumOfLosses(const std::vector<StepRecord>& rank, int64_t begin, int64_t end) {
+// Of the steps of one rank in which it had samples, and so a loss. They are as many in
+// each, so that each counts the same.
+struct Losses {
   double sum = 0;
-  for (int64_t step = begin; step < end; ++step) sum += rank[step].loss();
-  return sum;
+  int64_t count = 0;
+};
+
+// Of the steps from `begin` to `end`.
+Losses LossesOf(const std::vector<StepRecord>& rank, int64_t begin, int64_t end) {
+  Losses losses;
+  for (int64_t step = begin; step < end; ++step) {
+    if (rank[step].samples() == 0) continue;
+    losses.sum += rank[step].loss();
+    ++losses.count;
+  }
+  return losses;
+}
+
+// Of at least one step with samples.
+double MeanLoss(const std::vector<StepRecord>& rank, int64_t begin, int64_t end) {
+  const Losses losses = LossesOf(rank, begin, end);
+  return losses.sum / static_cast<double>(losses.count);
 }
 
 double FinalLoss(const ArmRecords& records) {
@@ -113,8 +137,9 @@ double FinalLoss(const ArmRecords& records) {
   for (const auto& rank : records.steps) {
     const int64_t steps = static_cast<int64_t>(rank.size());
     const int64_t begin = std::max<int64_t>(0, steps - kFinalLossSteps);
-    sum += SumOfLosses(rank, begin, steps);
-    count += steps - begin;
+    const Losses losses = LossesOf(rank, begin, steps);
+    sum += losses.sum;
+    count += losses.count;
   }
   return count == 0 ? std::numeric_limits<double>::quiet_NaN()
                     : sum / static_cast<double>(count);
@@ -135,11 +160,13 @@ bool StaysAboveItsStart(const ArmRecords& records) {
     const int64_t steps = static_cast<int64_t>(rank.size());
     const int64_t counted = std::min(kFinalLossSteps, steps / 2);
     if (counted < kFewestLossSteps) return false;
-    first += SumOfLosses(rank, 0, counted) / static_cast<double>(counted);
-    last += SumOfLosses(rank, steps - counted, steps) / static_cast<double>(counted);
+    first += MeanLoss(rank, 0, counted);
+    last += MeanLoss(rank, steps - counted, steps);
     // A rank that comes late starts from what the others have made of the parameters.
     start = std::min(start, rank.front().loss());
-    for (const StepRecord& step : rank) highest = std::max(highest, step.loss());
+    for (const StepRecord& step : rank) {
+      if (step.samples() > 0) highest = std::max(highest, step.loss());
+    }
   }
   if (records.steps.empty()) return false;
   const double end = last / static_cast<double>(records.steps.size());
@@ -149,7 +176,7 @@ bool StaysAboveItsStart(const ArmRecords& records) {
 bool AllLossesAreFinite(const ArmRecords& records) {
   for (const auto& rank : records.steps) {
     for (const StepRecord& step : rank) {
-      if (!std::isfinite(step.loss())) return false;
+      if (step.samples() > 0 && !std::isfinite(step.loss())) return false;
     }
   }
   return std::all_of(records.evaluations.begin(), records.evaluations.end(),
@@ -168,7 +195,8 @@ EvaluationPoint PointOf(const EvaluationRecord& evaluation, const JobSpec& spec,
     // The last step that counts, if any.
     auto end = rank.begin();
     if (lockstep) {
-      end += std::min<int64_t>(evaluation.step(), static_cast<int64_t>(rank.size()));
+      end += std::min<int64_t>(evaluation.step() - spec.restored().step(),
+                               static_cast<int64_t>(rank.size()));
     } else {
       end = std::partition_point(rank.begin(), rank.end(), [&](const StepRecord& step) {
         return step.start_ns() + step.total_ns() <= evaluation.time_ns();
@@ -187,8 +215,11 @@ EvaluationPoint PointOf(const EvaluationRecord& evaluation, const JobSpec& spec,
 
 Convergence ConvergenceOf(const JobSpec& spec, const ArmRecords& records,
                           const ArmResult& result) {
-  if (!result.error.empty() || !AllLossesAreFinite(records) ||
-      StaysAboveItsStart(records)) {
+  if (!result.error.empty()) return Convergence::kDiverged;
+  if (!result.learns) return Convergence::kFinished;
+  if (!AllLossesAreFinite(records)) return Convergence::kDiverged;
+  // What continues from a checkpoint may have learned long before its first step here.
+  if (!spec.has_restored() && StaysAboveItsStart(records)) {
     return Convergence::kDiverged;
   }
   if (spec.experiment().training().target_accuracy() == 0) return Convergence::kFinished;
@@ -196,15 +227,20 @@ Convergence ConvergenceOf(const JobSpec& spec, const ArmRecords& records,
                                        : Convergence::kDidNotReach;
 }
 
-void Certify(const JobSpec& spec, const ArmRecords& records, ArmResult* result) {
+void Certify(const JobSpec& spec, const JobPlan& plan, const ArmRecords& records,
+             ArmResult* result) {
+  result->difference = FindReplicaDifference(spec, records);
   if (!result->error.empty()) {
     const Certificate none = {.verdict = Verdict::kNotApplicable,
                               .why = "the arm did not come to its end"};
-    result->replica = result->traffic = result->consistency = none;
+    result->replica = result->traffic = result->memory = result->consistency = none;
+    if (result->difference) result->replica = FailOf(*result->difference, spec, records);
     return;
   }
   result->replica = CertifyReplicas(spec, records);
   result->traffic = CertifyTraffic(spec, records, result->endpoints);
+  result->memory_use = MemoryOf(spec, plan, records);
+  result->memory = CertifyMemory(result->memory_use);
   result->consistency = CertifyConsistency(spec, records);
 }
 
@@ -229,24 +265,36 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   ArmResult result;
   result.name = spec.arm().name();
   result.mode = ModeOf(spec);
+  result.reduction = DescribeReduction(spec);
   result.seed = spec.experiment().training().seed();
   if (!outcome.ok()) result.error = std::string(outcome.message());
   result.steps = spec.steps();
+  if (spec.has_restored()) result.restored_step = spec.restored().step();
   result.workers = spec.workers();
   result.servers = spec.servers();
   result.step_ms = TimesOf(records);
   result.recording = CostOf(records);
   result.waiting = WaitingOf(records);
+  result.communication = records.communication;
+  result.learns = !spec.experiment().compute().has_emulated();
+  result.wire = WireUseOf(spec, records);
   result.final_loss = FinalLoss(records);
 
   int64_t samples = 0;
+  int64_t steps = 0;
+  int64_t late = 0;
   double seconds = 0;
   for (const auto& rank : records.steps) {
     for (const StepRecord& step : rank) {
       samples += step.samples();
       seconds = std::max(seconds, Seconds(step.start_ns() + step.total_ns()));
       result.skipped_buckets += step.skipped_buckets();
+      ++steps;
+      late += step.late();
     }
+  }
+  if (steps > 0) {
+    result.late_share = static_cast<double>(late) / static_cast<double>(steps);
   }
   if (seconds > 0) result.samples_per_second = static_cast<double>(samples) / seconds;
 
@@ -265,7 +313,7 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
       }
     }
   }
-  if (spec.arm().has_parameter_server()) {
+  if (spec.arm().has_parameter_server() && (result.learns || !InLockstep(spec))) {
     if (!records.evaluations.empty()) {
       result.parameter_digest = records.evaluations.back().digest();
     }
@@ -285,13 +333,25 @@ ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
   result.applied_samples_per_second =
       result.samples_per_second * (made == 0 ? 1 : applied / made);
   result.endpoints = TrafficOf(spec, records);
-  if (OnHosts(spec)) {
-    result.hosts = DescribeHosts(ResolveCluster(spec.experiment(), spec.arm()).hosts());
+  result.server_imbalance = ServerImbalanceOf(result.endpoints);
+  if (const Hosts* const hosts = HostsOf(spec)) {
+    result.hosts = DescribeHosts(*hosts);
     result.link_usage = LinkUsageOf(spec, records, result.endpoints);
+    if (result.link_usage && result.workers > 1 && result.error.empty()) {
+      result.validity = ValidityOf(spec, *result.link_usage);
+    }
   }
   result.convergence = ConvergenceOf(spec, records, result);
-  Certify(spec, records, &result);
+  Certify(spec, plan, records, &result);
   return result;
+}
+
+const Certificate* FailedCertificate(const ArmResult& result) {
+  for (const Certificate* const certificate :
+       {&result.replica, &result.traffic, &result.memory, &result.consistency}) {
+    if (certificate->verdict == Verdict::kFail) return certificate;
+  }
+  return nullptr;
 }
 
 }  // namespace psring

@@ -11,10 +11,15 @@
 #include "absl/status/status.h"
 #include "experiments/arm_records.h"
 #include "experiments/certificate.h"
+#include "experiments/communication.h"
 #include "experiments/contributions.h"
 #include "experiments/hosts/link_usage.h"
+#include "experiments/hosts/validity.h"
+#include "experiments/memory_certificate.h"
 #include "experiments/planned_buckets.h"
+#include "experiments/replica_certificate.h"
 #include "experiments/traffic_audit.h"
+#include "experiments/wire_use.h"
 #include "proto/coordinator.pb.h"
 
 namespace psring {
@@ -29,6 +34,11 @@ struct StepTimes {
   double forward = 0;
   double backward = 0;
   double exposed = 0;
+  // Parts of it, which add up to it; experiments/waits.h says what is what.
+  double not_ready = 0;
+  double peer_late = 0;
+  double on_wire = 0;
+  double working = 0;
   double optimizer = 0;
   double unaccounted = 0;
 };
@@ -43,9 +53,8 @@ struct RecordingCost {
 // As shares of the time of all steps of all ranks.
 struct Waiting {
   double exposed = 0;
-  // Of it: for another worker's gradients, and by rank for whose, where servers know. The
-  // rest is bytes on the wire and work of servers.
-  double for_others = 0;
+  // Of it: because another worker was late, and by rank which.
+  double peer_late = 0;
   std::map<int, double> for_worker;
 };
 
@@ -70,7 +79,7 @@ enum class Convergence {
   // A loss was not finite, or the training loss ended no lower than it began, or a
   // gradient that was not finite ended the arm.
   kDiverged,
-  kFinished,  // There was no target.
+  kFinished,  // There was no target, or nothing to learn.
 };
 // "reached target", "did not reach", "diverged", "finished".
 const char* ToString(Convergence convergence);
@@ -78,10 +87,12 @@ const char* ToString(Convergence convergence);
 // Of one run of one arm.
 struct ArmResult {
   std::string name;
-  std::string mode;  // As ModeOf.
+  std::string mode;       // As ModeOf.
+  std::string reduction;  // As DescribeReduction.
   uint64_t seed = 0;
   std::string error;  // What ended it early; empty where it came to its end.
   int64_t steps = 0;
+  std::optional<int64_t> restored_step;  // Where it continued from, of `steps`.
   int workers = 0;
   int servers = 0;
   Convergence convergence = Convergence::kFinished;
@@ -91,7 +102,13 @@ struct ArmResult {
   StepTimes step_ms;
   RecordingCost recording;
   Waiting waiting;
-  double final_loss = 0;  // Training loss, mean over ranks and the last (up to) 20 steps.
+  Communication communication;
+  // Share of the steps of all ranks that took longer than `compute` wants.
+  double late_share = 0;
+  bool learns = true;  // Where compute is emulated, there is neither loss nor accuracy.
+  WireUse wire;
+  // Training loss, mean over ranks and the last (up to) 20 steps, where they had samples.
+  double final_loss = 0;
   std::vector<EvaluationPoint> evaluations;
   // `seconds` of the first evaluation at or past the target accuracy.
   std::optional<double> time_to_target_seconds;
@@ -99,22 +116,41 @@ struct ArmResult {
   std::vector<PlannedBucket> buckets;
   int64_t skipped_buckets = 0;  // Whose gradients were not finite, over all ranks.
   std::vector<EndpointTraffic> endpoints;
+  // With servers: the payload of the one that has sent most, by their mean. A server
+  // sends the parameters that it owns to every worker, so this is how unevenly they own
+  // them.
+  std::optional<double> server_imbalance;
   std::string hosts;  // The settings of its emulated hosts, in words; empty: none.
   std::optional<LinkUsage> link_usage;  // With such hosts, where bytes moved.
-  // With servers, of what was evaluated last; else of rank 0 after the last step.
+  // Of several workers with such links, where the run came to its end: there was
+  // something to measure.
+  std::optional<Validity> validity;
+  // With servers, of what was evaluated last; else, and where nothing is evaluated and
+  // all ranks have the same parameters, of rank 0 after the last step.
   std::optional<uint64_t> parameter_digest;
   // Of rank 0 after each step that was checked, by step (from 0).
   std::map<int64_t, uint64_t> digests;
+  // Of each process; empty where it did not come to its end.
+  std::vector<ProcessMemory> memory_use;
+  // Where the run's own ranks did not have the same parameters.
+  std::optional<ReplicaDifference> difference;
   Certificate replica;
   Certificate traffic;
+  Certificate memory;
   Certificate consistency;
+
+  bool is_void() const { return validity && validity->is_void(); }
 };
 
 // `outcome` is how the run ended: well, or early because of a gradient that is not
-// finite; then certificates do not apply. The replica certificate compares the run's own
-// ranks; CompareReplicas (experiments/compare_replicas.h) adds the other arms.
+// finite; then certificates do not apply, but that replicas differed before is a failure
+// all the same. The replica certificate compares the run's own ranks; CompareReplicas
+// (experiments/compare_replicas.h) adds the other arms.
 ArmResult Summarize(const JobSpec& spec, const ArmRecords& records,
                     const absl::Status& outcome);
+
+// The first that fails; null: none does.
+const Certificate* FailedCertificate(const ArmResult& result);
 
 }  // namespace psring
 

@@ -30,6 +30,7 @@ class ArmResultTest : public testing::Test {
     }
     StepRecord& step = records_.steps[rank].emplace_back();
     step.set_rank(rank);
+    step.set_samples(8);
     step.set_step(static_cast<int64_t>(records_.steps[rank].size()) - 1);
     return step;
   }
@@ -48,6 +49,27 @@ class ArmResultTest : public testing::Test {
 
   ArmRecords records_;
 };
+
+// Of rank 1 in the last steps of two epochs.
+TEST_F(ArmResultTest, AStepWithoutSamplesHasNoLossAndIsNoDivergence) {
+  for (const int rank : {0, 1}) {
+    for (int step = 0; step < 12; ++step) {
+      StepRecord& record = AddStep(rank);
+      const bool none = rank == 1 && step % 6 == 5;
+      record.set_samples(none ? 0 : 50);
+      record.set_loss(none ? std::numeric_limits<double>::quiet_NaN() : 20 - step);
+      record.set_start_ns(step * 100 * kMillisecond);
+      record.set_total_ns(100 * kMillisecond);
+    }
+  }
+  const ArmResult result = Result(RingSpec(2));
+  EXPECT_NE(result.convergence, Convergence::kDiverged);
+  EXPECT_DOUBLE_EQ(result.samples_per_second, (12 + 10) * 50 / 1.2);
+  // Losses 20 to 9 of rank 0; the same without 15 and 9 of rank 1.
+  EXPECT_DOUBLE_EQ(result.final_loss, (2 * 174.0 - 15 - 9) / 22);
+  records_.steps[1][5].set_samples(50);
+  EXPECT_EQ(Result(RingSpec(2)).convergence, Convergence::kDiverged);
+}
 
 TEST_F(ArmResultTest, RecordingIsAShareOfTheTimeOfAllSteps) {
   for (const int rank : {0, 1}) {
@@ -258,6 +280,18 @@ TEST_F(ArmResultTest, ATrainingLossThatEndsNoLowerThanItBeganIsDivergence) {
   EXPECT_EQ(Result(RingSpec(1)).convergence, Convergence::kDidNotReach);
 }
 
+// What it began with is not known; what is not finite is.
+TEST_F(ArmResultTest, ALossThatStaysWhereACheckpointLeftItIsNoDivergence) {
+  JobSpec spec = RingSpec(1);
+  spec.set_steps(20);
+  spec.mutable_restored()->set_step(10);
+  spec.mutable_restored()->add_next_steps(10);
+  for (int step = 0; step < 10; ++step) AddStep(0).set_loss(0.1);
+  EXPECT_EQ(Result(spec).convergence, Convergence::kDidNotReach);
+  records_.steps[0][5].set_loss(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(Result(spec).convergence, Convergence::kDiverged);
+}
+
 // It blows up within the first steps and then guesses: 2.35 at first, log(10) at last.
 TEST_F(ArmResultTest, AnArmThatBlowsUpAtOnceAndThenGuessesHasDiverged) {
   for (int step = 0; step < 200; ++step) {
@@ -295,7 +329,7 @@ TEST_F(ArmResultTest, AnArmThatEndedEarlyHasDiverged) {
   EXPECT_EQ(result.error, "worker 0: bias[2] is nan");
   EXPECT_EQ(result.convergence, Convergence::kDiverged);
   for (const Certificate* certificate :
-       {&result.replica, &result.traffic, &result.consistency}) {
+       {&result.replica, &result.traffic, &result.memory, &result.consistency}) {
     EXPECT_EQ(certificate->verdict, Verdict::kNotApplicable);
     EXPECT_EQ(certificate->why, "the arm did not come to its end");
   }
@@ -308,6 +342,21 @@ TEST_F(ArmResultTest, EveryCertificateIsChecked) {
   EXPECT_EQ(servers.consistency.why, "slot 0 counted 0 contributions of 4");
 }
 
+TEST_F(ArmResultTest, CausesAreMeansOverAllSteps) {
+  for (const int rank : {0, 1}) {
+    StepRecord& step = AddStep(rank);
+    step.set_not_ready_ns((1 + rank) * kMillisecond);
+    step.set_peer_late_ns((3 + rank) * kMillisecond);
+    step.set_on_wire_ns((5 + rank) * kMillisecond);
+    step.set_working_ns((7 + rank) * kMillisecond);
+  }
+  const StepTimes times = Result(RingSpec(2)).step_ms;
+  EXPECT_DOUBLE_EQ(times.not_ready, 1.5);
+  EXPECT_DOUBLE_EQ(times.peer_late, 3.5);
+  EXPECT_DOUBLE_EQ(times.on_wire, 5.5);
+  EXPECT_DOUBLE_EQ(times.working, 7.5);
+}
+
 TEST_F(ArmResultTest, WaitingIsAShareOfTheTimeOfAllSteps) {
   for (const int rank : {0, 1}) {
     StepRecord& step = AddStep(rank);
@@ -318,7 +367,7 @@ TEST_F(ArmResultTest, WaitingIsAShareOfTheTimeOfAllSteps) {
   records_.steps[0][0].set_waited_for(1);
   const Waiting waiting = Result(ServersSpec(2, 1, Sync::RING)).waiting;
   EXPECT_DOUBLE_EQ(waiting.exposed, 11.0 / 50);
-  EXPECT_DOUBLE_EQ(waiting.for_others, 4.0 / 50);
+  EXPECT_DOUBLE_EQ(waiting.peer_late, 4.0 / 50);
   EXPECT_THAT(waiting.for_worker, ElementsAre(Pair(1, testing::DoubleEq(4.0 / 50))));
 }
 
@@ -368,6 +417,67 @@ TEST_F(ArmResultTest, WithServersTheDigestIsOfTheLastEvaluation) {
   records_.evaluations[1].set_digest(44);
   EXPECT_THAT(Result(AsyncSpec(1)).parameter_digest, Optional(44));
   EXPECT_THAT(Result(RingSpec(1)).parameter_digest, Optional(22));
+}
+
+TEST_F(ArmResultTest, LateStepsAreAShareOfAll) {
+  EXPECT_EQ(Result(RingSpec(2)).late_share, 0);
+  AddStep(0).set_late(true);
+  AddStep(0);
+  AddStep(1);
+  AddStep(1);
+  EXPECT_DOUBLE_EQ(Result(RingSpec(2)).late_share, 0.25);
+}
+
+// There is no loss, which is no divergence; the digest comes from the workers where they
+// all have the servers' parameters.
+TEST_F(ArmResultTest, EmulatedComputeFinishesAndLearnsNothing) {
+  for (const int rank : {0, 1}) {
+    for (int step = 0; step < 20; ++step) {
+      AddStep(rank).set_loss(std::numeric_limits<double>::quiet_NaN());
+    }
+    records_.steps[rank].back().set_parameter_digest(0xabc);
+  }
+  JobSpec sync = ServersSpec(2, 1, Sync::RING);
+  JobSpec async = AsyncSpec(2);
+  for (JobSpec* const spec : {&sync, &async}) {
+    EXPECT_EQ(Result(*spec).convergence, Convergence::kDiverged);
+    EXPECT_TRUE(Result(*spec).learns);
+    spec->mutable_experiment()->mutable_compute()->mutable_emulated();
+    spec->mutable_experiment()->mutable_training()->clear_target_accuracy();
+    EXPECT_EQ(Result(*spec).convergence, Convergence::kFinished);
+    EXPECT_FALSE(Result(*spec).learns);
+  }
+  EXPECT_THAT(Result(sync).parameter_digest, Optional(0xabc));
+  EXPECT_EQ(Result(async).parameter_digest, std::nullopt);
+}
+
+// A byte takes a microsecond, and there is a second for 100,000.
+TEST_F(ArmResultTest, WhetherItMeasuredItsLinksIsAskedOfSeveralWorkersOnHosts) {
+  AddStep(0).set_total_ns(1000 * kMillisecond);
+  records_.moving = absl::Seconds(1);
+  for (const int second : {0, 1}) {
+    HostsReading& reading = records_.readings.emplace_back();
+    reading.time = absl::UnixEpoch() + absl::Seconds(second);
+    reading.processors = absl::Seconds(2 * second);
+    reading.idle = absl::Seconds(second);
+    for (const char* host : {"worker 0", "worker 1"}) {
+      for (const bool out : {false, true}) {
+        reading.links.push_back({.host = host, .out = out, .bytes = second * 100'000});
+      }
+      records_.traffic[host].set_payload_out(80);
+    }
+  }
+  JobSpec two = RingSpec(2);
+  EXPECT_FALSE(Result(two).validity.has_value()) << "no hosts";
+  two.mutable_experiment()->mutable_cluster()->mutable_hosts()->set_link_mbit_s(8);
+  ASSERT_TRUE(Result(two).validity.has_value());
+  EXPECT_TRUE(Result(two).is_void());
+  EXPECT_EQ(Result(two).validity->cause, "low load");
+  EXPECT_FALSE(Result(two, absl::UnknownError("nan")).validity.has_value());
+  JobSpec one = two;
+  one.set_workers(1);
+  EXPECT_FALSE(Result(one).validity.has_value());
+  EXPECT_TRUE(Result(one).link_usage.has_value());
 }
 
 }  // namespace

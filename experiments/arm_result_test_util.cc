@@ -15,6 +15,7 @@ JobSpec MakeSpec(const std::string& name, int workers, int servers) {
   spec.set_steps(2);
   spec.mutable_arm()->set_name(name);
   spec.mutable_experiment()->mutable_training()->set_target_accuracy(0.5);
+  spec.mutable_experiment()->mutable_training()->mutable_optimizer()->mutable_sgd();
   spec.mutable_experiment()->mutable_buckets()->set_cap_bytes(28);
   spec.mutable_experiment()->mutable_buckets()->set_first_cap_bytes(12);
   ParameterLayout layout;
@@ -87,11 +88,35 @@ ArmResult FullArmResult() {
                  .forward = 0.2,
                  .backward = 0.3,
                  .exposed = 0.4,
+                 .not_ready = 0.05,
+                 .peer_late = 0.2,
+                 .on_wire = 0.1,
+                 .working = 0.05,
                  .optimizer = 0.5,
                  .unaccounted = 0.6};
   arm.recording = {.training_thread_share = 0.125, .processor_share = 0.5};
   arm.waiting = {
-      .exposed = 0.75, .for_others = 0.625, .for_worker = {{0, 0.125}, {1, 0.5}}};
+      .exposed = 0.75, .peer_late = 0.625, .for_worker = {{0, 0.125}, {1, 0.5}}};
+  arm.communication = {.buckets = {{.launched = 0.25,
+                                    .milliseconds = 1.5,
+                                    .working_ms = 0.5,
+                                    .overlap_ratio = 0.75,
+                                    .arrival_skew_ms = 0.125},
+                                   {.launched = 1, .milliseconds = 2, .working_ms = 1}},
+                       .first_launch = 0.25,
+                       .overlap_ratio = 0.375,
+                       .arrival_skew = ArrivalSkew{.worker_ms = {0.5, 0},
+                                                   .mean_ms = 0.25,
+                                                   .max_ms = 4,
+                                                   .last = 1,
+                                                   .last_share = 0.9375,
+                                                   .error_ms = 0.0625}};
+  arm.late_share = 0.25;
+  arm.wire = {.type = "bf16",
+              .drift_max = 0.00390625,
+              .drift_mean = 0.001953125,
+              .fp32_arm = "servers32",
+              .loss_over_fp32 = -0.0625};
   arm.final_loss = 0.12345;
   arm.evaluations = {{.step = 512,
                       .seconds = 1.25,
@@ -124,6 +149,7 @@ ArmResult FullArmResult() {
                                     .staleness_max = 1}}};
   arm.buckets = {{.bytes = 12}, {.bytes = 28, .algorithm = RingMode::HALVING_DOUBLING}};
   arm.skipped_buckets = 8;
+  arm.server_imbalance = 1.5;
   arm.endpoints = {{.name = "worker 0",
                     .role = "worker",
                     .steps = 1024,
@@ -131,12 +157,21 @@ ArmResult FullArmResult() {
                     .payload_in = 2 << 20,
                     .formula_out = 5 << 20,
                     .formula_in = 3 << 20,
+                    .formula_operations = 16,
                     .initial_out = 6,
                     .initial_in = 7,
                     .snapshot_out = 8,
                     .snapshot_in = 9,
+                    .local_payload_out = 10,
+                    .local_payload_in = 11,
+                    .local_formula_out = 12,
+                    .local_formula_in = 13,
+                    .local_other_out = 14,
+                    .local_other_in = 15,
+                    .host = "worker 0",
                     .link_out = LinkAudit{.kernel = 100,
                                           .packets = 1,
+                                          .formula = 21,
                                           .payload = 20,
                                           .other_payload = 10,
                                           .framing = 3,
@@ -146,23 +181,41 @@ ArmResult FullArmResult() {
                                           .dropped = 5},
                     .awaiting_bytes_seconds = 0.5,
                     .awaiting_room_seconds = 0.25}};
+  arm.memory_use = {
+      {.name = "worker 0",
+       .role = "worker",
+       .reported = true,
+       .uses = {{.purpose = "gradients", .bytes = 40, .budget = 44},
+                {.purpose = "contributions", .bytes = 50, .budget = 60, .exact = false},
+                {.purpose = "other", .bytes = 4}},
+       .resident = 1000}};
   arm.hosts = "links of 8 Mbit/s";
-  arm.link_usage = LinkUsage{.links = {{.host = "worker 0",
-                                        .out = true,
-                                        .bit_s = 8'000'000,
-                                        .bytes = 2048,
-                                        .utilisation = 0.25,
-                                        .share_of_steps = 0.125,
-                                        .dropped = 5,
-                                        .backlog_bytes = 1514}},
-                             .busiest = 0,
-                             .hot_spot_factor = 1.5,
-                             .moving_seconds = 0.5,
-                             .idle_processors = 0.0625};
+  arm.link_usage =
+      LinkUsage{.links = {{.host = "worker 0",
+                           .out = true,
+                           .bit_s = 8'000'000,
+                           .bytes = 2048,
+                           .utilisation = 0.25,
+                           .share_of_steps = 0.125,
+                           .dropped = 5,
+                           .backlog_bytes = 1514}},
+                .busiest = 0,
+                .hot_spot_factor = 1.5,
+                .moving_seconds = 0.5,
+                .floor = StepFloor{.seconds = 0.375, .host = "server 0", .out = true},
+                .over_floor = 1.75,
+                .intervals_in_use = 3,
+                .seconds_in_use = 0.75,
+                .idle_processors = 0.0625,
+                .peak_utilisation = 0.375};
+  arm.validity = Validity{.kind = Validity::Kind::kVoid,
+                          .cause = "processors",
+                          .why = "the processors were idle 6.2 % of the time"};
   arm.parameter_digest = 0xabc;
   arm.digests = {{1023, 0xabc}};
   arm.replica = {.verdict = Verdict::kPass, .why = "2 ranks equal"};
   arm.traffic = {.verdict = Verdict::kFail, .why = "worker 0 received too little"};
+  arm.memory = {.verdict = Verdict::kPass, .why = "as budgeted"};
   arm.consistency = {.verdict = Verdict::kPass, .why = "counted once"};
   return arm;
 }

@@ -1,7 +1,6 @@
 #include "experiments/arm_runner.h"
 
 #include <signal.h>
-#include <string.h>
 
 #include <iostream>
 #include <memory>
@@ -16,11 +15,15 @@
 #include "common/coordinator.h"
 #include "common/coordinator_service.h"
 #include "common/errors.h"
+#include "common/job_observer.h"
+#include "common/job_plan.h"
 #include "common/member_process.h"
 #include "common/status_macros.h"
 #include "common/time_source.h"
 #include "experiments/arm_recorder.h"
 #include "experiments/hosts/link_sampler.h"
+#include "experiments/live/live_state.h"
+#include "experiments/progress.h"
 
 namespace psring {
 namespace {
@@ -33,6 +36,7 @@ constexpr absl::Duration kAbortGrace = absl::Seconds(5);
 struct ProcessToStart {
   std::string name;
   std::vector<std::string> arguments;
+  std::string metrics_at = "";                // HOST:PORT; empty: nowhere.
   std::optional<int> network = std::nullopt;  // As in ChildProcesses.
 };
 
@@ -50,12 +54,22 @@ std::vector<ProcessToStart> ProcessesOf(const JobSpec& spec, const ArmRunOptions
                binary, "--coordinator", coordinator, "--job", spec.job(), "--rank",
                absl::StrCat(rank), "--rendezvous-timeout",
                absl::StrCat(absl::ToDoubleSeconds(options.rendezvous_timeout))}});
-      if (options.hosts == nullptr) continue;
       ProcessToStart& process = processes.back();
-      const HostPlan& plan = options.hosts->plan();
-      process.arguments.push_back("--bind");
-      process.arguments.push_back(plan.hosts[plan.HostOf(process.name)].data_address);
-      process.network = options.hosts->NamespaceOf(process.name);
+      std::string metrics_host = options.metrics ? options.metrics->host : "";
+      if (options.hosts != nullptr) {
+        const HostPlan& plan = options.hosts->plan();
+        const PlannedHost& host = plan.hosts[plan.HostOf(process.name)];
+        process.arguments.push_back("--bind");
+        process.arguments.push_back(host.data_address);
+        process.network = options.hosts->NamespaceOf(process.name);
+        // Whoever asks takes nothing of what the link carries.
+        metrics_host = host.control_address;
+      }
+      if (!options.metrics) continue;
+      process.metrics_at = HostPort(
+          metrics_host, options.metrics->port + static_cast<int>(processes.size()));
+      process.arguments.push_back("--metrics");
+      process.arguments.push_back(process.metrics_at);
     }
   };
   add(options.server_binary, SERVER, spec.servers());
@@ -73,23 +87,63 @@ void PrintHowToStart(const std::vector<ProcessToStart>& processes) {
   std::cerr << std::flush;
 }
 
+void PrintMetrics(const std::string& title,
+                  const std::vector<ProcessToStart>& processes) {
+  std::cerr << title << ": metrics at";
+  for (const ProcessToStart& process : processes) {
+    std::cerr << (&process == &processes.front() ? " " : ", ") << "http://"
+              << process.metrics_at << "/metrics (" << process.name << ")";
+  }
+  std::cerr << std::endl;
+}
+
+// Tells the watchers, then the recorder, which keeps the batch.
+class Observer final : public JobObserver {
+ public:
+  Observer(ArmRecorder* recorder, const std::vector<RunWatcher*>& watchers)
+      : recorder_(recorder), watchers_(watchers) {}
+
+  void Joined(const Hello& process) override { recorder_->Joined(process); }
+  void Ended(const Hello& process, const absl::Status& outcome) override {
+    recorder_->Ended(process, outcome);
+  }
+  void Aborted(const absl::Status& reason) override { recorder_->Aborted(reason); }
+  void Warned(const std::string& text) override { recorder_->Warned(text); }
+  void Reported(const Member& from, RecordBatch batch, absl::Duration intake) override {
+    for (RunWatcher* const watcher : watchers_) watcher->Reported(from, batch);
+    recorder_->Reported(from, std::move(batch), intake);
+  }
+
+ private:
+  ArmRecorder* const recorder_;
+  const std::vector<RunWatcher*>& watchers_;
+};
+
 // Drives the processes of one arm to their end.
 class ArmRun {
  public:
   ArmRun(const JobSpec& spec, const ArmRunOptions& options, DatabaseWriter* writer,
-         ChildProcesses* children, ProgressDisplay* progress)
+         ChildProcesses* children, LiveDisplay* display)
       : spec_(spec),
         options_(options),
         writer_(writer),
         children_(children),
-        progress_(progress),
+        display_(display),
         recorder_(spec, writer),
-        coordinator_(spec, &time_, &recorder_) {}
+        observer_(&recorder_, options.watchers),
+        coordinator_(spec, &time_, &observer_),
+        saved_(spec.restored().step()) {}
 
-  absl::Status Run() {
+  absl::Status Run(absl::Status* stopped) {
+    for (RunWatcher* const watcher : options_.watchers) watcher->Begin(spec_);
     absl::Status outcome = Drive();
+    *stopped = stop_;
     host_.reset();  // Ends every session, so that nothing comes in any more.
     if (sampler_) outcome.Update(sampler_->Stop());
+    for (RunWatcher* const watcher : options_.watchers) {
+      watcher->End();
+      outcome.Update(watcher->status());
+    }
     const absl::Status recorded = recorder_.End(outcome);
     return outcome.ok() ? recorded : outcome;
   }
@@ -99,6 +153,7 @@ class ArmRun {
     ASSIGN_OR_RETURN(host_, CoordinatorHost::Start(options_.listen, &coordinator_));
     if (options_.hosts != nullptr) {
       sampler_.emplace(options_.hosts, [this](const HostsReading& reading) {
+        for (RunWatcher* const watcher : options_.watchers) watcher->Sampled(reading);
         recorder_.Sampled(reading);
       });
     }
@@ -109,18 +164,36 @@ class ArmRun {
         coordinator_.Abort(status);
       }
       if (sampler_ && !sampler_->status().ok()) coordinator_.Abort(sampler_->status());
-      progress_->Show(options_.title, spec_.steps(), recorder_.Progress(),
-                      time_.Elapsed());
+      for (const RunWatcher* const watcher : options_.watchers) {
+        if (!watcher->status().ok()) coordinator_.Abort(watcher->status());
+      }
+      const ArmProgress progress = recorder_.Progress();
+      Show(progress);
+      RequestDueCheckpoint(progress);
+      TellNews();
       CheckRendezvous();
       if (!coordinator_.status().ok()) Hurry();
     }
-    progress_->Clear();
+    TellNews();
+    display_->Clear();
     return coordinator_.status();
+  }
+
+  void Show(const ArmProgress& progress) {
+    LiveState state;
+    if (options_.watch != nullptr) state = options_.watch->State();
+    state.arm = options_.title;
+    state.position = options_.position;
+    state.positions = options_.positions;
+    state.steps = spec_.steps();
+    state.progress = progress;
+    display_->Show(state, time_.Elapsed());
   }
 
   absl::Status StartAll() {
     const std::vector<ProcessToStart> processes =
         ProcessesOf(spec_, options_, HostPort(options_.advertise, host_->port()));
+    if (options_.metrics) PrintMetrics(options_.title, processes);
     if (options_.external) {
       PrintHowToStart(processes);
       return absl::OkStatus();
@@ -142,11 +215,8 @@ class ArmRun {
   }
 
   void React(const ChildProcesses::Event& event) {
-    if (event.signal) {
-      coordinator_.Abort(WithExitCode(
-          absl::CancelledError(absl::StrCat("stopped by ", strsignal(*event.signal))),
-          static_cast<ExitCode>(128 + *event.signal)));
-    }
+    if (event.save) Save();
+    if (event.signal) Stop(*event.signal);
     for (const EndedChild& child : event.ended) {
       if (child.exit_code == 0) continue;
       recorder_.Note(Severity::kError, child.name,
@@ -157,6 +227,47 @@ class ArmRun {
                        "; its log: ", options_.log_folder, "/",
                        absl::StrReplaceAll(child.name, {{" ", "-"}}), ".log")));
     }
+  }
+
+  void Save() {
+    if (const std::string missing = coordinator_.missing(); !missing.empty()) {
+      Tell(absl::StrCat("no checkpoint: not joined yet: ", missing));
+    } else {
+      coordinator_.checkpoints().Request();
+    }
+  }
+
+  // SIGTERM saves first what can be saved; whoever cannot wait sends another signal.
+  void Stop(int signal) {
+    const bool saves = signal == SIGTERM && !spec_.checkpoint_folder().empty() &&
+                       coordinator_.missing().empty();
+    if (saves && stop_.ok()) {
+      stop_ = SignalError(signal);
+      coordinator_.checkpoints().Request(stop_);
+    } else {
+      coordinator_.Abort(SignalError(signal));
+    }
+  }
+
+  // Where workers do not keep step, nobody but who sees all of them knows when one is
+  // due.
+  void RequestDueCheckpoint(const ArmProgress& progress) {
+    const int64_t every = spec_.experiment().checkpoint().every_steps();
+    if (spec_.checkpoint_folder().empty() || every == 0 || KeepsStep(spec_)) return;
+    const int64_t made = progress.first_step + progress.steps_done;
+    if (made / every <= saved_ / every || made >= spec_.steps()) return;
+    saved_ = made;
+    coordinator_.checkpoints().Request();
+  }
+
+  void TellNews() {
+    for (const std::string& news : coordinator_.checkpoints().TakeNews()) Tell(news);
+  }
+
+  void Tell(const std::string& news) {
+    display_->Clear();
+    std::cerr << options_.title << ": " << news << std::endl;
+    recorder_.Note(Severity::kInfo, "", news);
   }
 
   // Members that have joined miss the others by themselves, but nobody else misses the
@@ -180,21 +291,25 @@ class ArmRun {
   const ArmRunOptions& options_;
   DatabaseWriter* const writer_;
   ChildProcesses* const children_;
-  ProgressDisplay* const progress_;
+  LiveDisplay* const display_;
   const RealTime time_;
   ArmRecorder recorder_;
+  Observer observer_;
   Coordinator coordinator_;
   std::unique_ptr<CoordinatorHost> host_;
   std::optional<LinkSampler> sampler_;
   std::optional<absl::Duration> aborted_at_;
+  absl::Status stop_;  // Why it stops once a checkpoint has been made.
+  // Where workers do not keep step: when a checkpoint was last due.
+  int64_t saved_;
 };
 
 }  // namespace
 
 absl::Status RunArm(const JobSpec& spec, const ArmRunOptions& options,
                     DatabaseWriter* writer, ChildProcesses* children,
-                    ProgressDisplay* progress) {
-  return ArmRun(spec, options, writer, children, progress).Run();
+                    LiveDisplay* display, absl::Status* stopped) {
+  return ArmRun(spec, options, writer, children, display).Run(stopped);
 }
 
 }  // namespace psring

@@ -27,6 +27,7 @@ Spread ArmRuns::SamplesPerSecond() const {
 
 Spread ArmRuns::FinalLoss() const {
   return Over([](const ArmResult& run) {
+    if (!run.learns) return kNone;
     return std::isfinite(run.final_loss) ? run.final_loss : kInfinity;
   });
 }
@@ -47,6 +48,17 @@ std::map<Convergence, int> ArmRuns::Verdicts() const {
   std::map<Convergence, int> verdicts;
   for (const ArmResult& run : runs) ++verdicts[run.convergence];
   return verdicts;
+}
+
+int ArmRuns::VoidRuns() const {
+  return static_cast<int>(std::count_if(
+      runs.begin(), runs.end(), [](const ArmResult& run) { return run.is_void(); }));
+}
+
+const Validity* ArmRuns::Void() const {
+  const auto run = std::find_if(runs.begin(), runs.end(),
+                                [](const ArmResult& other) { return other.is_void(); });
+  return run == runs.end() ? nullptr : &*run->validity;
 }
 
 Staleness ArmRuns::AllStaleness() const {

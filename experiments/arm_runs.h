@@ -34,12 +34,15 @@ struct ArmRuns {
     return SpreadOf(std::move(values));
   }
   Spread SamplesPerSecond() const;
-  Spread FinalLoss() const;
+  Spread FinalLoss() const;  // Runs that learn nothing have none.
   // Of the last evaluation. Runs without one have none.
   Spread Accuracy() const;
   Spread TimeToTargetSeconds() const;
 
   std::map<Convergence, int> Verdicts() const;  // Numbers of runs.
+  int VoidRuns() const;
+  // Of the first run that is void; null where none is.
+  const Validity* Void() const;
   Staleness AllStaleness() const;
 
   static Spread SpreadOf(std::vector<double> values);

@@ -82,5 +82,17 @@ TEST(ArmRunsTest, StalenessIsThatOfAllRuns) {
   EXPECT_EQ(arm.AllStaleness().mean, 0.75);
 }
 
+TEST(ArmRunsTest, VoidRunsAndTheFirstOfThem) {
+  ArmRuns arm = {.runs = std::vector<ArmResult>(4)};
+  arm.runs[1].validity = Validity{};
+  EXPECT_EQ(arm.VoidRuns(), 0);
+  EXPECT_EQ(arm.Void(), nullptr);
+  arm.runs[2].validity = Validity{.kind = Validity::Kind::kVoid, .cause = "a"};
+  arm.runs[3].validity = Validity{.kind = Validity::Kind::kVoid, .cause = "b"};
+  EXPECT_EQ(arm.VoidRuns(), 2);
+  ASSERT_NE(arm.Void(), nullptr);
+  EXPECT_EQ(arm.Void()->cause, "a");
+}
+
 }  // namespace
 }  // namespace psring

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/errors.h"
 #include "glog/logging.h"
 
 namespace psring {
@@ -24,7 +25,8 @@ namespace {
 sigset_t HandledSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD})
+    sigaddset(&signals, signal);
   return signals;
 }
 
@@ -54,11 +56,18 @@ void BecomeChild(pid_t parent, const sigset_t& signals, int log,
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   if (network && setns(*network, CLONE_NEWNET) != 0) _exit(126);
+  signal(SIGUSR1, SIG_DFL);  // The parent may ignore it, which exec would keep.
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   execv(arguments[0], arguments);
 }
 
 }  // namespace
+
+absl::Status SignalError(int signal) {
+  return WithExitCode(
+      absl::CancelledError(absl::StrCat("stopped by ", strsignal(signal))),
+      static_cast<ExitCode>(128 + signal));
+}
 
 std::string BuiltProgram(const std::string& name) {
   std::error_code error;
@@ -120,6 +129,23 @@ std::vector<std::string> ChildProcesses::RunningNames() const {
   return names;
 }
 
+absl::StatusOr<absl::Duration> ChildProcesses::ProcessorTime(
+    const std::string& name) const {
+  for (const auto& [pid, running] : running_) {
+    if (running != name) continue;
+    clockid_t clock;
+    timespec time;
+    // The former returns its error, the latter sets errno.
+    const int error = clock_getcpuclockid(pid, &clock);
+    if (error == 0 && clock_gettime(clock, &time) == 0) {
+      return absl::DurationFromTimespec(time);
+    }
+    return absl::InternalError(absl::StrCat("cannot read the processor time of ", name,
+                                            ": ", strerror(error != 0 ? error : errno)));
+  }
+  return absl::InternalError(absl::StrCat(name, " does not run"));
+}
+
 ChildProcesses::Event ChildProcesses::Wait(absl::Duration timeout) {
   // SIGCHLD of a child that ended before this call is still pending in the descriptor.
   pollfd descriptor{.fd = signal_fd_, .events = POLLIN, .revents = 0};
@@ -127,7 +153,12 @@ ChildProcesses::Event ChildProcesses::Wait(absl::Duration timeout) {
   Event event;
   signalfd_siginfo info;
   while (read(signal_fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    if (info.ssi_signo != SIGCHLD) event.signal = static_cast<int>(info.ssi_signo);
+    if (info.ssi_signo == SIGUSR1) {
+      event.save = true;
+    } else if (info.ssi_signo != SIGCHLD && (!event.signal || *event.signal == SIGTERM)) {
+      // SIGTERM may wait for a checkpoint; whatever comes with it does not.
+      event.signal = static_cast<int>(info.ssi_signo);
+    }
   }
   event.ended = Reap();
   return event;

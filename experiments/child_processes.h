@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace psring {
@@ -28,12 +29,17 @@ struct EndedChild {
   std::string how;
 };
 
+// What ends a run because a signal came: kCancelled, exit code 128 + signal.
+absl::Status SignalError(int signal);
+
 // Children die with the thread that made them, however it ends (PR_SET_PDEATHSIG), and
 // have process groups of their own, so that a terminal's Ctrl-C reaches only the parent,
 // which then ends them in order. One thread, which lives as long as the children should.
 //
-// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in this thread
-// and those made after; Wait hands them out. At most one object at a time.
+// While an object lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this
+// thread and those made after; Wait hands them out. At most one object at a time. A
+// program that ignores SIGUSR1 otherwise, so that it does not die of one that comes too
+// early or too late, is told of it all the same, and its children do not ignore it.
 class ChildProcesses {
  public:
   ChildProcesses();
@@ -53,9 +59,15 @@ class ChildProcesses {
   bool running() const { return !running_.empty(); }
   std::vector<std::string> RunningNames() const;
 
+  // Processor time of all threads of the running child of that name since it started.
+  // Internal: none runs, or the system does not say.
+  absl::StatusOr<absl::Duration> ProcessorTime(const std::string& name) const;
+
   struct Event {
     std::vector<EndedChild> ended;
-    std::optional<int> signal;  // SIGINT, SIGTERM or SIGHUP sent to this process.
+    // SIGINT, SIGTERM or SIGHUP sent to this process; of several not SIGTERM.
+    std::optional<int> signal;
+    bool save = false;  // SIGUSR1 was: a checkpoint is wanted.
   };
   // Blocks until a child ends, a signal comes, or `timeout` has passed.
   Event Wait(absl::Duration timeout);

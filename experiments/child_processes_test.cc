@@ -210,9 +210,41 @@ TEST_F(ChildProcessesTest, SignalsToTheLauncherAreHandedOut) {
     ASSERT_EQ(kill(getpid(), signal), 0);
     const ChildProcesses::Event event = children.Wait(kPatience);
     EXPECT_THAT(event.signal, Optional(signal));
+    EXPECT_FALSE(event.save);
     EXPECT_THAT(event.ended, IsEmpty());
   }
+  // Asks for a checkpoint, and takes nothing from a signal that ends.
+  ASSERT_EQ(kill(getpid(), SIGINT), 0);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  const ChildProcesses::Event both = children.Wait(kPatience);
+  EXPECT_THAT(both.signal, Optional(SIGINT));
+  EXPECT_TRUE(both.save);
+  // SIGTERM waits for a checkpoint, which nobody does who sends another one with it.
+  for (const int other : {SIGHUP, SIGINT}) {
+    ASSERT_EQ(kill(getpid(), SIGTERM), 0);
+    ASSERT_EQ(kill(getpid(), other), 0);
+    EXPECT_THAT(children.Wait(kPatience).signal, Optional(other));
+  }
   EXPECT_TRUE(children.running());
+}
+
+// Who ignores SIGUSR1 while there is no object hears of it while there is one, and its
+// children have what is usual: the shell dies of it.
+TEST_F(ChildProcessesTest, AnIgnoredSignalIsHandedOutAndNotHandedDown) {
+  const auto before = signal(SIGUSR1, SIG_IGN);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  {
+    ChildProcesses children;
+    EXPECT_FALSE(children.Wait(absl::ZeroDuration()).save);
+    ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+    EXPECT_TRUE(children.Wait(kPatience).save);
+    ASSERT_OK(StartShell(&children, "shell", "kill -USR1 $$"));
+    const std::vector<EndedChild> ended = WaitFor(&children, 1);
+    ASSERT_EQ(ended.size(), 1);
+    EXPECT_EQ(ended[0].exit_code, 128 + SIGUSR1);
+    ASSERT_EQ(kill(getpid(), SIGUSR1), 0);  // Comes too late.
+  }
+  signal(SIGUSR1, before);
 }
 
 TEST_F(ChildProcessesTest, SignalsAreAsBeforeOnceItIsGone) {
@@ -221,7 +253,7 @@ TEST_F(ChildProcessesTest, SignalsAreAsBeforeOnceItIsGone) {
     EXPECT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
     return sigismember(&blocked, signal) == 1;
   };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
     EXPECT_FALSE(is_blocked(signal));
     {
       ChildProcesses children;
@@ -229,6 +261,21 @@ TEST_F(ChildProcessesTest, SignalsAreAsBeforeOnceItIsGone) {
     }
     EXPECT_FALSE(is_blocked(signal));
   }
+}
+
+// A child that computes uses time, one that waits has used it; nobody else has any.
+TEST_F(ChildProcessesTest, ProcessorTimeIsThatOfTheChildOfThatName) {
+  ChildProcesses children;
+  ASSERT_OK(StartShell(&children, "busy", "while :; do :; done"));
+  ASSERT_OK(StartEndless(&children, "idle"));
+  absl::Duration busy = absl::ZeroDuration();
+  while (busy < absl::Milliseconds(50)) {
+    ASSERT_OK_AND_ASSIGN(busy, children.ProcessorTime("busy"));
+  }
+  ASSERT_OK_AND_ASSIGN(const absl::Duration idle, children.ProcessorTime("idle"));
+  EXPECT_LT(idle, busy);
+  EXPECT_THAT(children.ProcessorTime("nobody").status(),
+              StatusIs(StatusCode::kInternal, HasSubstr("nobody does not run")));
 }
 
 }  // namespace

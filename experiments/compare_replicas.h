@@ -13,8 +13,11 @@ namespace psring {
 // that both checked, and their replica certificates say so. They have the same number of
 // workers, the same training (seed and optimizer included) and, through one experiment,
 // the same buckets; and they sum every bucket by RING, or on servers in lockstep in ring
-// order. With two workers every order is the same.
-// `specs` are those of the runs, and may be more.
+// order, or in any order where compute is emulated. With two workers every order is the
+// same. All this with fp32 on the wire: what is rounded on its way is rounded elsewhere
+// in each architecture, so that equality does not apply. A run whose own ranks differ is
+// compared with none, but where they have no majority its certificate says which of them
+// a run has that must be equal. `specs` are those of the runs, and may be more.
 void CompareReplicas(const std::vector<JobSpec>& specs, std::vector<ArmResult>* runs);
 
 }  // namespace psring

@@ -84,6 +84,55 @@ TEST_F(CompareReplicasTest, AutoIsARingWhereItSumsEveryBucketByRing) {
   }
 }
 
+// Buckets of 12 and 28 bytes, or one.
+TEST_F(CompareReplicasTest, OtherBucketsNeedNotBeEqual) {
+  for (const int workers : {2, 3}) {
+    specs_.clear();
+    arms_.clear();
+    JobSpec one = RingSpec(workers);
+    one.mutable_experiment()->mutable_buckets()->set_first_cap_bytes(40);
+    JobSpec later = RingSpec(workers);
+    later.mutable_experiment()->mutable_buckets()->set_overlap(false);
+    Add(RingSpec(workers), {{0, 10}});
+    Add(one, {{0, 0xbad}});
+    Add(later, {{0, 10}});
+    EXPECT_EQ(Compare(1).verdict, workers == 2 ? Verdict::kFail : Verdict::kPass);
+    EXPECT_EQ(arms_[2].replica.why, "own ranks, and to arm ring at 1");
+  }
+}
+
+TEST_F(CompareReplicasTest, AShardedOptimizerIsTheSameTraining) {
+  JobSpec sharded = RingSpec(3);
+  sharded.mutable_arm()->mutable_ring()->set_sharded_optimizer(true);
+  Add(RingSpec(3), {{0, 10}});
+  Add(sharded, {{0, 0xbad}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kFail);
+}
+
+TEST_F(CompareReplicasTest, MadeUpGradientsHaveTheSameSumInEveryOrder) {
+  JobSpec tree = RingSpec(3);
+  tree.mutable_arm()->mutable_ring()->set_algorithm(RingMode::TREE);
+  JobSpec by_rank = ServersSpec(3, 1, Sync::RANK);
+  for (JobSpec* const spec : {&tree, &by_rank}) {
+    spec->mutable_experiment()->mutable_compute()->mutable_emulated();
+  }
+  Add(tree, {{0, 10}});
+  Add(by_rank, {{0, 0xbad}});
+  EXPECT_EQ(Compare(1).verdict, Verdict::kFail);
+}
+
+TEST_F(CompareReplicasTest, WhatIsRoundedOnTheWireIsComparedWithNoOtherArm) {
+  JobSpec ring = RingSpec(2);
+  ring.mutable_arm()->mutable_wire()->mutable_bf16();
+  Add(ring, {{0, 10}});
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 0xbad}});
+  JobSpec servers = ServersSpec(2, 1, Sync::RING);
+  *servers.mutable_arm()->mutable_wire() = ring.arm().wire();
+  Add(servers, {{0, 0xbad2}});
+  EXPECT_EQ(Compare(2).verdict, Verdict::kPass);
+  for (const ArmResult& arm : arms_) EXPECT_EQ(arm.replica.why, "own ranks");
+}
+
 TEST_F(CompareReplicasTest, OnlyStepsThatBothCheckedCount) {
   Add(RingSpec(2), {{0, 10}, {2, 12}});
   Add(ServersSpec(2, 1, Sync::RING), {{1, 0xbad}, {2, 12}});
@@ -189,6 +238,40 @@ TEST_F(CompareReplicasTest, RunsOfUnequalLengthAreComparedAsFarAsBothGo) {
   Add(RingSpec(2), {{0, 10}, {1, 11}, {2, 12}});
   Add(ServersSpec(2, 1, Sync::RING), {{0, 10}, {1, 11}});
   EXPECT_EQ(Compare(1).why, "own ranks, and to arm ring at 2");
+}
+
+TEST_F(CompareReplicasTest, AnotherArmSaysWhichOfTwoRanksIsWrong) {
+  Add(RingSpec(2), {{0, 10}, {1, 0xbad}}, Verdict::kFail);
+  arms_[0].difference = ReplicaDifference{.step = 1, .digests = {0xbad, 11}};
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 10}, {1, 11}});
+  EXPECT_EQ(Compare(0).why, "own ranks; arm servers is equal to rank 1: wrong is rank 0");
+  // It is none to be compared with.
+  EXPECT_EQ(arms_[1].replica.verdict, Verdict::kPass);
+  EXPECT_EQ(arms_[1].replica.why, "own ranks");
+}
+
+TEST_F(CompareReplicasTest, BothRanksMayBeWrong) {
+  Add(ServersSpec(2, 1, Sync::RING), {{0, 10}, {1, 11}});
+  Add(RingSpec(2), {{0, 10}, {1, 0xbad}}, Verdict::kFail);
+  arms_[1].difference = ReplicaDifference{.step = 1, .digests = {0xbad, 0xbad2}};
+  EXPECT_EQ(Compare(1).why, "own ranks; arm servers is equal to none of them");
+}
+
+TEST_F(CompareReplicasTest, WhoseRanksDifferSaysNothingOfOthers) {
+  for (const JobSpec& spec : {RingSpec(2), ServersSpec(2, 1, Sync::RING)}) {
+    Add(spec, {{1, 0xbad}}, Verdict::kFail);
+    arms_.back().difference = ReplicaDifference{.step = 1, .digests = {0xbad, 11}};
+  }
+  EXPECT_EQ(Compare(0).why, "own ranks");
+  EXPECT_EQ(Compare(1).why, "own ranks");
+  // A majority needs nobody else.
+  specs_.clear();
+  arms_.clear();
+  Add(ServersSpec(3, 1, Sync::RING), {{1, 11}});
+  Add(RingSpec(3), {{1, 0xbad}}, Verdict::kFail);
+  arms_[1].difference =
+      ReplicaDifference{.step = 1, .digests = {0xbad, 11, 11}, .majority = 11};
+  EXPECT_EQ(Compare(1).why, "own ranks");
 }
 
 }  // namespace

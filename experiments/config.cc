@@ -8,14 +8,20 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/contributors.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/arm_mode.h"
+#include "experiments/checkpoint_config.h"
+#include "experiments/compute_config.h"
 #include "experiments/config_check.h"
 #include "experiments/config_text.h"
+#include "experiments/expectations.h"
 #include "experiments/hosts/host_settings.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/ring_config.h"
+#include "experiments/step_config.h"
+#include "experiments/wire_config.h"
 #include "google/protobuf/text_format.h"
 #include "worker/data_set.h"
 
@@ -40,22 +46,32 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-void FillDefaults(Experiment* experiment) {
-  FashionMnistSettings* fashion_mnist =
-      experiment->mutable_data()->mutable_fashion_mnist();
-  if (fashion_mnist->directory().empty()) {
-    fashion_mnist->set_directory(kFashionMnistDirectory);
-  }
-  FillOptimizerDefaults(experiment->mutable_training()->mutable_optimizer());
-  Training* training = experiment->mutable_training();
-  if (training->seeds() == 0) training->set_seeds(1);
-  Buckets* buckets = experiment->mutable_buckets();
+void FillBucketDefaults(Buckets* buckets) {
   if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
   if (buckets->first_cap_bytes() == 0) {
     buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
   }
+  if (!buckets->has_overlap()) buckets->set_overlap(true);
+}
+
+void FillDefaults(Experiment* experiment) {
+  if (experiment->data().kind_case() == DataSettings::KIND_NOT_SET) {
+    experiment->clear_data();  // From here on, data that are there are of some kind.
+  } else if (experiment->data().fashion_mnist().directory().empty()) {
+    experiment->mutable_data()->mutable_fashion_mnist()->set_directory(
+        kFashionMnistDirectory);
+  }
+  FillComputeDefaults(experiment);
+  FillStepDefaults(experiment);
+  FillOptimizerDefaults(experiment->mutable_training()->mutable_optimizer());
+  Training* training = experiment->mutable_training();
+  if (training->seeds() == 0) training->set_seeds(1);
+  FillBucketDefaults(experiment->mutable_buckets());
   if (experiment->cluster().has_hosts()) {
     FillHostDefaults(experiment->mutable_cluster()->mutable_hosts());
+  }
+  if (experiment->has_checkpoint()) {
+    FillCheckpointDefaults(experiment->mutable_checkpoint());
   }
   Liveness* liveness = experiment->mutable_liveness();
   const LivenessSettings settings = SettingsOf(*liveness);
@@ -68,6 +84,8 @@ void FillDefaults(Experiment* experiment) {
       arm.mutable_parameter_server()->mutable_sync();
     }
     if (arm.has_optimizer()) FillOptimizerDefaults(arm.mutable_optimizer());
+    if (arm.has_buckets()) FillBucketDefaults(arm.mutable_buckets());
+    FillWireDefault(&arm);
     if (arm.has_ring()) {
       FillRingDefaults(ResolveCluster(*experiment, arm).workers(), arm.mutable_ring());
     }
@@ -89,6 +107,7 @@ absl::StatusOr<Experiment> LoadExperiment(const std::string& path,
     RETURN_IF_ERROR(ApplyOverride(assignment, &experiment, &origins));
   }
   RETURN_IF_ERROR(CheckExperiment(experiment, origins));
+  RETURN_IF_ERROR(CheckExpectationSettings(experiment, origins));
   FillDefaults(&experiment);
   return experiment;
 }
@@ -100,13 +119,15 @@ std::string PrintExperiment(const Experiment& experiment) {
 }
 
 absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count) {
+  if (!experiment.has_data()) return absl::OkStatus();
   const Training& training = experiment.training();
   if (training.global_batch() > train_count) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.global_batch: is ", training.global_batch(),
                      ", more than the training set has; allowed: at most ", train_count));
   }
-  const int64_t steps_per_epoch = train_count / training.global_batch();
+  const int64_t steps_per_epoch = train_count / training.global_batch() +
+                                  (training.uneven() == Training::JOIN ? 1 : 0);
   const int64_t most_epochs = kMostSteps / steps_per_epoch;
   if (training.epochs() > most_epochs) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -126,12 +147,18 @@ absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
   *spec.mutable_arm() = arm;
   spec.set_workers(static_cast<int32_t>(cluster.workers()));
   spec.set_servers(static_cast<int32_t>(cluster.servers()));
-  spec.set_steps(training.has_steps()
-                     ? training.steps()
-                     : training.epochs() * (train_count / training.global_batch()));
+  const EpochPlan epoch = PlanEpoch(train_count, training.global_batch(), spec.workers(),
+                                    /*join=*/training.uneven() == Training::JOIN);
+  if (experiment.has_data() && !experiment.compute().has_emulated()) {
+    spec.set_steps_per_epoch(epoch.steps);
+    spec.set_last_contributors(epoch.last_contributors);
+  }
+  spec.set_steps(training.has_steps() ? training.steps()
+                                      : training.epochs() * epoch.steps);
   if (arm.has_optimizer()) {
     *spec.mutable_experiment()->mutable_training()->mutable_optimizer() = arm.optimizer();
   }
+  if (arm.has_buckets()) *spec.mutable_experiment()->mutable_buckets() = arm.buckets();
   const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
   spec.set_contributions_per_update(promise ? promise->contributions_per_update
                                             : spec.workers());

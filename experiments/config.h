@@ -16,11 +16,12 @@ namespace psring {
 // Reads an experiment in text format (proto/experiment.proto), applies the overrides in
 // their order (experiments/config_text.h has their syntax), checks it, and fills in what
 // was left out: data.fashion_mnist.directory, buckets.cap_bytes (1 MiB),
-// buckets.first_cap_bytes (256 KiB, at most cap_bytes), training.seeds (1), `sync` for a
-// parameter-server arm without consistency, and the settings of optimizers and emulated
-// hosts, of the experiment and of arms (experiments/optimizer_config.h,
-// experiments/hosts/host_settings.h), and of rings (experiments/ring_config.h).
-// Arms keep their own cluster; ResolveArm resolves it.
+// buckets.first_cap_bytes (256 KiB, at most cap_bytes), buckets.overlap (true),
+// training.seeds (1), training.micro_batches (1), model.mlp.branches (1), `real` compute,
+// `sync` for a parameter-server arm without consistency, an fp32 wire for an arm that is
+// not local, and the settings of optimizers and emulated hosts, of the experiment and of
+// arms (experiments/optimizer_config.h, experiments/hosts/host_settings.h), and of rings
+// (experiments/ring_config.h). Arms keep their own cluster; ResolveArm resolves it.
 //
 // Errors: NotFound, there is no such file; InvalidArgument, one line that names the file
 // and line, or the override, the field, what is wrong with it and what is allowed.
@@ -31,14 +32,15 @@ absl::StatusOr<Experiment> LoadExperiment(const std::string& path,
 std::string PrintExperiment(const Experiment& experiment);
 
 // What a loaded experiment can only be checked for once the data are known: a global
-// batch larger than the training set, or more epochs than can be counted in steps.
-// Errors are InvalidArgument and name the field, not the line.
+// batch larger than the training set, or more epochs than can be counted in steps. OK
+// where it has no data. Errors are InvalidArgument and name the field, not the line.
 absl::Status CheckAgainstData(const Experiment& experiment, int64_t train_count);
 
 // The job of one arm of a loaded experiment: workers, servers and steps resolved, with
-// epochs turned into steps by the number of training samples; the arm's optimizer in
-// place of the experiment's where it has one. The job's name is "EXPERIMENT/ARM". Errors
-// as CheckAgainstData.
+// epochs turned into steps by the number of training samples, who has a part of an
+// epoch's last step where there are samples; the arm's optimizer in place of the
+// experiment's where it has one. The job's name is "EXPERIMENT/ARM". Errors as
+// CheckAgainstData.
 absl::StatusOr<JobSpec> ResolveArm(const Experiment& experiment, const Arm& arm,
                                    int64_t train_count);
 

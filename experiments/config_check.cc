@@ -14,10 +14,16 @@
 #include "absl/strings/string_view.h"
 #include "common/liveness.h"
 #include "common/status_macros.h"
+#include "experiments/checkpoint_config.h"
+#include "experiments/compute_config.h"
 #include "experiments/consistency_config.h"
 #include "experiments/hosts/host_settings.h"
+#include "experiments/inject_config.h"
+#include "experiments/inventory.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/ring_config.h"
+#include "experiments/step_config.h"
+#include "experiments/wire_config.h"
 
 namespace psring {
 namespace {
@@ -64,8 +70,9 @@ class Checker {
     RETURN_IF_ERROR(CheckModel());
     RETURN_IF_ERROR(CheckData());
     RETURN_IF_ERROR(CheckTraining());
+    RETURN_IF_ERROR(CheckSteps(experiment_, origins_));
     RETURN_IF_ERROR(CheckCluster());
-    RETURN_IF_ERROR(CheckBuckets());
+    RETURN_IF_ERROR(CheckBuckets("buckets", experiment_.buckets()));
     RETURN_IF_ERROR(CheckLiveness());
     if (!OnFailure_IsValid(experiment_.on_failure())) {
       return Wrong("on_failure", absl::StrCat("is ", int{experiment_.on_failure()}),
@@ -73,7 +80,9 @@ class Checker {
     }
     RETURN_IF_ERROR(CheckArms());
     RETURN_IF_ERROR(CheckArmsHosts());
-    return CheckInject();
+    RETURN_IF_ERROR(CheckCheckpoint(experiment_, origins_));
+    RETURN_IF_ERROR(CheckInject());
+    return CheckCompute(experiment_, CommonRanks(), origins_);
   }
 
  private:
@@ -109,6 +118,12 @@ class Checker {
     if (experiment_.model().kind_case() == ModelSettings::KIND_NOT_SET) {
       return Missing("model", Members(ModelSettings(), "kind"));
     }
+    if (experiment_.model().has_tensors()) {
+      return CheckTensorList(experiment_.model().tensors(), origins_);
+    }
+    if (experiment_.model().has_inventory()) {
+      return CheckInventory(experiment_.model().inventory(), origins_);
+    }
     const MlpSettings& mlp = experiment_.model().mlp();
     for (int i = 0; i < mlp.hidden_size(); ++i) {
       if (mlp.hidden(i) >= 1 && mlp.hidden(i) <= kWidestLayer) continue;
@@ -120,7 +135,8 @@ class Checker {
   }
 
   absl::Status CheckData() const {
-    if (experiment_.data().kind_case() == DataSettings::KIND_NOT_SET) {
+    const bool needed = !HasShapesAlone(experiment_.model());
+    if (needed && experiment_.data().kind_case() == DataSettings::KIND_NOT_SET) {
       return Missing("data", Members(DataSettings(), "kind"));
     }
     const std::string& directory = experiment_.data().fashion_mnist().directory();
@@ -203,13 +219,13 @@ class Checker {
     return CheckCount("cluster.servers", experiment_.cluster().servers(), 0);
   }
 
-  absl::Status CheckBuckets() const {
+  absl::Status CheckBuckets(const std::string& at, const Buckets& buckets) const {
     const auto check = [this](const std::string& path, int64_t bytes) {
       return origins_.Has(path) ? CheckAtLeast(path, bytes, kSmallestBucketBytes)
                                 : absl::OkStatus();
     };
-    RETURN_IF_ERROR(check("buckets.cap_bytes", experiment_.buckets().cap_bytes()));
-    return check("buckets.first_cap_bytes", experiment_.buckets().first_cap_bytes());
+    RETURN_IF_ERROR(check(at + ".cap_bytes", buckets.cap_bytes()));
+    return check(at + ".first_cap_bytes", buckets.first_cap_bytes());
   }
 
   absl::Status CheckLiveness() const {
@@ -260,7 +276,9 @@ class Checker {
       if (arm.has_optimizer()) {
         RETURN_IF_ERROR(CheckOptimizer(arm.optimizer(), path + ".optimizer", origins_));
       }
+      RETURN_IF_ERROR(CheckBuckets(path + ".buckets", arm.buckets()));
       RETURN_IF_ERROR(CheckRing(arm.ring(), path + ".ring", origins_));
+      RETURN_IF_ERROR(CheckWire(arm, path, origins_));
       if (!arm.has_local()) {
         const Cluster cluster = ResolveCluster(experiment_, arm);
         RETURN_IF_ERROR(
@@ -303,7 +321,9 @@ class Checker {
                    range);
     }
     const int64_t batch = experiment_.training().global_batch();
-    if (batch % cluster.workers() == 0) return absl::OkStatus();
+    if (batch % cluster.workers() == 0) {
+      return CheckStepsOfArm(experiment_, arm, cluster.workers(), origins_);
+    }
     const int64_t below = batch / cluster.workers() * cluster.workers();
     return Wrong("training.global_batch",
                  absl::StrCat(batch, " samples cannot be divided among the ",
@@ -328,16 +348,27 @@ class Checker {
       const Arm& arm = experiment_.arms(i);
       const Cluster cluster = ResolveCluster(experiment_, arm);
       if (!cluster.has_hosts()) continue;
-      const std::string own = absl::StrCat("arms[", i, "].cluster.hosts");
-      Users& of = users[arm.cluster().has_hosts() ? own : "cluster.hosts"];
+      const std::string path = arm.cluster().has_hosts()
+                                   ? absl::StrCat("arms[", i, "].cluster.hosts")
+                                   : "cluster.hosts";
+      Users& of = users[path];
       of.hosts = cluster.hosts();
       of.workers = std::max(of.workers, cluster.workers());
       of.servers = std::max(of.servers, cluster.servers());
-      const int64_t processes = cluster.workers() + cluster.servers();
-      if (processes > kMostHosts) {
-        return Wrong(arm.cluster().has_hosts() ? own : "cluster.hosts",
-                     absl::StrCat("arm ", Quoted(arm.name()), " has ", processes,
-                                  " processes, each on a host of its own"),
+      const bool colocated = cluster.hosts().colocated_servers();
+      if (colocated && cluster.servers() > cluster.workers()) {
+        return Wrong(
+            path + ".colocated_servers",
+            absl::StrCat("arm ", Quoted(arm.name()), " has ", cluster.servers(),
+                         " servers for the hosts of ", cluster.workers(), " workers"),
+            "at most as many servers as workers");
+      }
+      const int64_t hosts = cluster.workers() + (colocated ? 0 : cluster.servers());
+      if (hosts > kMostHosts) {
+        return Wrong(path,
+                     absl::StrCat("arm ", Quoted(arm.name()), " has ", hosts,
+                                  colocated ? " workers" : " processes",
+                                  ", each on a host of its own"),
                      absl::StrCat("at most ", kMostHosts));
       }
       if (arm.ring().transport() == RingMode::SHARED_MEMORY) {
@@ -348,20 +379,27 @@ class Checker {
       }
     }
     for (const auto& [path, of] : users) {
-      RETURN_IF_ERROR(CheckHosts(of.hosts, of.workers, of.servers, path, origins_));
+      RETURN_IF_ERROR(CheckHosts(of.hosts, of.workers, of.servers,
+                                 SettingsOf(experiment_.liveness()).stall, path,
+                                 origins_));
     }
     return absl::OkStatus();
   }
 
-  // A slow rank that an arm lacks would make the arms incomparable without a word. Local
-  // arms are the exception: they are the reference, however many workers the others have.
-  absl::Status CheckInject() const {
+  // How many ranks all arms have. A slow rank that an arm lacks would make the arms
+  // incomparable without a word. Local arms are the exception: they are the reference,
+  // however many workers the others have.
+  int64_t CommonRanks() const {
     int64_t ranks = 0;
     for (const Arm& arm : experiment_.arms()) {
       const int64_t workers = ResolveCluster(experiment_, arm).workers();
       if (!arm.has_local()) ranks = ranks == 0 ? workers : std::min(ranks, workers);
     }
-    if (ranks == 0) ranks = 1;
+    return std::max<int64_t>(ranks, 1);
+  }
+
+  absl::Status CheckInject() const {
+    const int64_t ranks = CommonRanks();
     std::set<int64_t> slow, stalled;
     for (int i = 0; i < experiment_.inject().slow_worker_size(); ++i) {
       const SlowWorker& worker = experiment_.inject().slow_worker(i);
@@ -378,7 +416,7 @@ class Checker {
       RETURN_IF_ERROR(CheckInjectedRank(path, worker.rank(), ranks, &stalled));
       RETURN_IF_ERROR(CheckAtLeast(path + ".step", worker.step(), 0));
     }
-    return absl::OkStatus();
+    return CheckFlips(experiment_, ranks, origins_);
   }
 
   absl::Status CheckInjectedRank(const std::string& path, int64_t rank, int64_t ranks,

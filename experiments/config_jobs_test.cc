@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job_plan.h"
+#include "common/layout.h"
 #include "common/status_matchers.h"
 #include "experiments/config.h"
 #include "gmock/gmock.h"
@@ -69,6 +71,23 @@ TEST(ResolveArmTest, TheArmsOptimizerReplacesTheExperiments) {
                        ResolveArm(experiment, experiment.arms(1), 1000));
   EXPECT_TRUE(MessageDifferencer::Equals(spec.experiment().training().optimizer(),
                                          experiment.arms(1).optimizer()));
+}
+
+TEST(ResolveArmTest, TheArmsBucketsReplaceTheExperiments) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"buckets.overlap=false", "arms[1].buckets.cap_bytes=64"}));
+  const auto resolve = [&](int arm) {
+    auto spec = ResolveArm(experiment, experiment.arms(arm), 1000);
+    EXPECT_OK(spec);
+    ParameterLayout layout;
+    for (const char* name : {"a", "b"}) layout.Add(name, {16});
+    DescribeLayout(layout, &*spec);
+    return *spec;
+  };
+  EXPECT_FALSE(resolve(0).experiment().buckets().overlap());
+  EXPECT_EQ(PlanJob(resolve(0)).buckets.buckets.size(), 1u);
+  EXPECT_TRUE(resolve(1).experiment().buckets().overlap());
+  EXPECT_EQ(PlanJob(resolve(1)).buckets.buckets.size(), 2u);
 }
 
 TEST(ResolveArmTest, AnUpdateHasAsManyContributionsAsThePolicyPromises) {

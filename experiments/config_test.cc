@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/job_plan.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -15,6 +16,7 @@ namespace psring {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
+using testing::AllOf;
 using testing::Eq;
 using testing::HasSubstr;
 
@@ -51,13 +53,33 @@ TEST(LoadExperimentTest, FillsInDefaults) {
   EXPECT_EQ(experiment.training().seed(), 0);
   EXPECT_EQ(experiment.training().seeds(), 1);
   EXPECT_EQ(experiment.training().non_finite(), Training::STOP);
+  EXPECT_TRUE(experiment.compute().has_real());
   EXPECT_TRUE(experiment.training().optimizer().schedule().has_constant());
+  EXPECT_TRUE(experiment.buckets().overlap());
+  EXPECT_TRUE(experiment.arms(0).wire().has_fp32());
+  EXPECT_TRUE(experiment.arms(1).wire().has_fp32());
   ASSERT_OK_AND_ASSIGN(const Experiment small, Load({"buckets.cap_bytes=4096"}));
   EXPECT_EQ(small.buckets().first_cap_bytes(), 4096);
   ASSERT_OK_AND_ASSIGN(const Experiment own,
                        Load({"arms[1].optimizer.adam.learning_rate=0.5"}));
   EXPECT_FALSE(own.arms(0).has_optimizer());
+  EXPECT_FALSE(own.arms(0).has_buckets());
   EXPECT_EQ(own.arms(1).optimizer().adam().beta1(), 0.9f);
+}
+
+// As a whole, with defaults of their own.
+TEST(LoadExperimentTest, AnArmsBucketsReplaceTheExperiments) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"buckets={cap_bytes: 4096 overlap: false}",
+                             "arms[1].buckets.cap_bytes=8192"}));
+  EXPECT_FALSE(experiment.buckets().overlap());
+  const Buckets& own = experiment.arms(1).buckets();
+  EXPECT_EQ(own.cap_bytes(), 8192);
+  EXPECT_EQ(own.first_cap_bytes(), 8192);
+  EXPECT_TRUE(own.overlap());
+  ASSERT_OK_AND_ASSIGN(const Experiment again,
+                       LoadExperiment(Write(PrintExperiment(experiment)), {}));
+  EXPECT_TRUE(MessageDifferencer::Equals(again, experiment));
 }
 
 TEST(LoadExperimentTest, AutoShowsTheRowsThatItStandsFor) {
@@ -102,6 +124,17 @@ TEST(LoadExperimentTest, AnArmsHostsReplaceTheExperimentsAndBothGetDefaults) {
   EXPECT_FALSE(experiment.arms(0).has_cluster());
 }
 
+TEST(LoadExperimentTest, WiresOfArms) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       Load({"arms[0].wire.top_k.share=0.5", "arms[1].wire={bf16: {}}"}));
+  EXPECT_EQ(experiment.arms(0).wire().top_k().share(), 0.5);
+  EXPECT_TRUE(experiment.arms(1).wire().has_bf16());
+  EXPECT_THAT(Load({"arms[1].wire={int8: {}}"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("arms[1].wire.int8: is for pushes to servers"),
+                             HasSubstr("allowed: fp32, bf16, fp16"))));
+}
+
 TEST(LoadExperimentTest, HostsOfArms) {
   // The workers and servers of the arms that are on them, and no others, have hosts.
   const auto with = [](const std::string& links) {
@@ -124,6 +157,36 @@ TEST(LoadExperimentTest, HostsOfArms) {
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("has 1200 processes, each on a host of its own; allowed: at "
                          "most 1000")));
+}
+
+TEST(LoadExperimentTest, ColocatedServersNeedAWorkerEach) {
+  const std::string hosts = "cluster.hosts={link_mbit_s: 100 colocated_servers: true}";
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment, Load({hosts, "cluster.servers=2"}));
+  EXPECT_TRUE(experiment.cluster().hosts().colocated_servers());
+  EXPECT_THAT(Load({hosts, "arms[0].cluster={workers: 2 servers: 3}"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("cluster.hosts.colocated_servers: arm 'ps' has 3 "
+                                 "servers for the hosts of 2 workers; allowed: at most "
+                                 "as many servers as workers")));
+  // As many hosts as workers.
+  const std::vector<std::string> many = {"cluster.workers=1000", "cluster.servers=1000",
+                                         "training.global_batch=1000"};
+  EXPECT_OK(Load({hosts, many[0], many[1], many[2]}));
+  EXPECT_THAT(
+      Load({hosts, "cluster.hosts.colocated_servers=false", many[0], many[1], many[2]}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("has 2000 processes, each on a host of its own")));
+}
+
+TEST(LoadExperimentTest, TensorsNeedNoData) {
+  ASSERT_OK_AND_ASSIGN(
+      const Experiment experiment,
+      Load({"compute.emulated={}", "model.tensors={elements: [7, 5]}", "data={}"}));
+  EXPECT_FALSE(experiment.has_data());
+  EXPECT_EQ(experiment.model().tensors().repeat(), 1);
+  EXPECT_OK(CheckAgainstData(experiment, /*train_count=*/0));
+  ASSERT_OK_AND_ASSIGN(const JobSpec spec, ResolveArm(experiment, experiment.arms(0), 0));
+  EXPECT_EQ(spec.steps(), 100);
 }
 
 TEST(LoadExperimentTest, MissingFile) {
@@ -195,7 +258,22 @@ TEST(LoadExperimentTest, Refuses) {
        "arms: missing; allowed: one or more arms { }, each with a name and a mode"},
       {{"arms=[{name: 'x'}]"},
        "arms[0]: has no mode; allowed: parameter_server, ring, local"},
-      {{"model={}"}, "model: missing; allowed: mlp"},
+      {{"model={}"}, "model: missing; allowed: mlp, tensors, inventory"},
+      {{"model.tensors={elements: 7}"},
+       "model.tensors: has nothing to compute; allowed: with compute { emulated { } }, "
+       "else mlp"},
+      {{"compute.emulated={}", "model.tensors={elements: 0}"},
+       "model.tensors.elements[0]: is 0; allowed: at least 1, and at most 1073741824 "
+       "over "
+       "all tensors"},
+      {{"compute.padded={}"},
+       "compute.padded.step_ms: missing; allowed: a finite number above 0"},
+      {{"arms[1].cluster.workers=3",
+        "compute.emulated.rank_factor=[{rank: 2 factor: 2}]"},
+       "compute.emulated.rank_factor[0].rank: is 2; allowed: 0 to 1, the ranks that all "
+       "arms have"},
+      {{"expect=[{flat {figure: 'step_ms_p50' arms: ['ps', 'x']}}]"},
+       "expect[0].flat.arms[1]: is 'x'; allowed: ps, ring"},
       {{"data={}"}, "data: missing; allowed: fashion_mnist"},
       {{"model.mlp.hidden=[8, 0]"}, "model.mlp.hidden[1]: is 0; allowed: 1 to 1048576"},
       {{"model.mlp.hidden=[1048577]"},
@@ -279,6 +357,10 @@ TEST(LoadExperimentTest, Refuses) {
       {{"buckets.cap_bytes=0"}, "buckets.cap_bytes: is 0; allowed: at least 4"},
       {{"buckets.first_cap_bytes=-4"},
        "buckets.first_cap_bytes: is -4; allowed: at least 4"},
+      {{"arms[1].buckets.cap_bytes=3"},
+       "arms[1].buckets.cap_bytes: is 3; allowed: at least 4"},
+      {{"arms[0].buckets.first_cap_bytes=0"},
+       "arms[0].buckets.first_cap_bytes: is 0; allowed: at least 4"},
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
@@ -296,6 +378,12 @@ TEST(LoadExperimentTest, Refuses) {
        "liveness.dead_seconds: is nan; allowed: a finite number above 0"},
       {{"liveness.dead_seconds=2"},
        "liveness.dead_seconds: is 2; allowed: more than two heartbeats, 2"},
+      {{"checkpoint.every_steps=-1"},
+       "checkpoint.every_steps: is -1; allowed: at least 1, or 0: only when a signal "
+       "asks "
+       "for one"},
+      {{"checkpoint.keep=0"}, "checkpoint.keep: is 0; allowed: 1 to 1000"},
+      {{"checkpoint.keep=1001"}, "checkpoint.keep: is 1001; allowed: 1 to 1000"},
       {{"inject.slow_worker=[{rank: 2 factor: 2}]"},
        "inject.slow_worker[0].rank: is 2; allowed: 0 to 1, the ranks that all arms have"},
       {{"arms[1].cluster.workers=1", "inject.slow_worker=[{rank: 1 factor: 2}]"},
@@ -311,6 +399,8 @@ TEST(LoadExperimentTest, Refuses) {
        "have"},
       {{"inject.stall_worker=[{rank: 1 step: -1}]"},
        "inject.stall_worker[0].step: is -1; allowed: at least 0"},
+      {{"inject.flip_bit=[{rank: 2}]"},
+       "inject.flip_bit[0].rank: is 2; allowed: 0 to 1, the ranks that all arms have"},
       {{"inject.slow_worker=[{rank: 1 factor: 0.5}]"},
        "inject.slow_worker[0].factor: is 0.5; allowed: a finite number of at least 1"},
       {{"inject.slow_worker=[{rank: 1}]"},
@@ -348,6 +438,9 @@ TEST(LoadExperimentTest, Accepts) {
            {"training.seeds=1000"},
            {"training.seeds=1", "training.seed=18446744073709551615"},
            {"training.non_finite=SKIP"},
+           {"compute.padded.step_ms=20"},
+           {"compute.emulated={}", "model.tensors={elements: 7}", "data={}"},
+           {"expect=[{flat {figure: 'step_ms_p50' arms: ['ps', 'ring']}}]"},
            {"arms[0].parameter_server.backup.spares=1"},
            {"arms[0].parameter_server.async={}",
             "arms[0].parameter_server.stale_updates={scale: ONE drop_above: 0}"},
@@ -368,32 +461,12 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
             "training.seeds=3", "arms[1].optimizer.adagrad.learning_rate=0.1",
             "arms[0].parameter_server.bounded={}",
             "arms[0].parameter_server.stale_updates={drop_above: 0}",
+            "compute.padded.step_ms=0.1",
+            "expect=[{ratio {figure: 'step_ms_p50' arm: 'ps' over: 'ring' high: 0.3}}]",
             "data.fashion_mnist.directory=/a \"b\""}));
   const std::string text = PrintExperiment(experiment);
   ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(experiment, again)) << text;
-}
-
-// The configurations that come with the program.
-TEST(ConfigsTest, FashionMnist) {
-  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
-                       LoadExperiment("experiments/configs/fashion_mnist.textproto", {}));
-  ASSERT_EQ(experiment.arms_size(), 2);
-  EXPECT_TRUE(experiment.arms(0).has_parameter_server());
-  EXPECT_TRUE(experiment.arms(1).has_ring());
-  EXPECT_EQ(ResolveArm(experiment, experiment.arms(0), 60000)->steps(), 5 * 468);
-}
-
-TEST(ConfigsTest, Consistency) {
-  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
-                       LoadExperiment("experiments/configs/consistency.textproto", {}));
-  std::vector<std::string> arms;
-  for (const Arm& arm : experiment.arms()) {
-    EXPECT_OK(ResolveArm(experiment, arm, 60000));
-    arms.push_back(arm.name());
-  }
-  EXPECT_THAT(arms, testing::ElementsAre("sync", "backup", "bounded_1", "bounded_4",
-                                         "async", "ring"));
 }
 
 }  // namespace

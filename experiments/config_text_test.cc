@@ -14,7 +14,8 @@ using testing::ElementsAre;
 
 constexpr char kTrainingFields[] =
     "steps, epochs, global_batch, optimizer, seed, evaluation_interval, "
-    "target_accuracy, digest_interval, seeds, non_finite";
+    "target_accuracy, digest_interval, seeds, non_finite, micro_batches, uneven, "
+    "unused_parameters";
 
 auto IsError(const std::string& message) {
   return StatusIs(absl::StatusCode::kInvalidArgument, testing::Eq(message));
@@ -61,18 +62,19 @@ TEST(ReadTextTest, UnknownField) {
   EXPECT_THAT(Read("name: 'x'\n\n  nmae: 'y'"),
               IsError("f.txt:3: nmae: no such field; allowed: name, model, data, "
                       "training, cluster, buckets, on_failure, arms, inject, liveness, "
-                      "ring_order"));
+                      "ring_order, compute, expect, checkpoint"));
   EXPECT_THAT(Read("name: 'x'\ntraining {\n  seed: 1\n  stpes: 5\n}"),
               IsError(std::string("f.txt:4: training.stpes: no such field; allowed: ") +
                       kTrainingFields));
-  EXPECT_THAT(Read("arms { name: 'a' ring {} }\n"
-                   "arms { cluster { workers: 2 } mode: 1 }"),
-              IsError("f.txt:2: arms[1].mode: no such field; allowed: name, "
-                      "parameter_server, ring, local, cluster, optimizer"));
+  EXPECT_THAT(
+      Read("arms { name: 'a' ring {} }\n"
+           "arms { cluster { workers: 2 } mode: 1 }"),
+      IsError("f.txt:2: arms[1].mode: no such field; allowed: name, "
+              "parameter_server, ring, local, cluster, optimizer, buckets, wire"));
   EXPECT_THAT(Read("arms { ring { speed: 1 } }"),
               IsError("f.txt:1: arms[0].ring.speed: no such field; allowed: "
                       "transport, algorithm, connections, spin, "
-                      "choices"));
+                      "choices, sharded_optimizer"));
 }
 
 // A list in brackets has one location for all its elements: finished messages in it must
@@ -205,10 +207,12 @@ TEST_F(ApplyOverrideTest, Errors) {
                       kTrainingFields));
   expect("arm[0].name=x",
          "arm[0]: no such field; allowed: name, model, data, training, cluster, buckets, "
-         "on_failure, arms, inject, liveness, ring_order");
+         "on_failure, arms, inject, liveness, ring_order, compute, expect, "
+         "checkpoint");
   expect("=5",
          "no such field; allowed: name, model, data, training, cluster, buckets, "
-         "on_failure, arms, inject, liveness, ring_order");
+         "on_failure, arms, inject, liveness, ring_order, compute, expect, "
+         "checkpoint");
   expect("arms[2].name=x",
          "arms[2]: not one of the 2 elements of this list; allowed: arms[0] to arms[1]");
   expect("arms.name=x",

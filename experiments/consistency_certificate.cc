@@ -71,12 +71,13 @@ class Checker {
         return absl::StrCat("counted ", totals.made, " contributions of worker ", rank,
                             " to ", totals.steps, " steps");
       }
-      if (promise_.even && totals.made != spec_.steps()) {
+      const int64_t steps = spec_.steps() - FirstStepOf(spec_, rank);
+      if (promise_.even && totals.made != steps) {
         return absl::StrCat("counted ", totals.made, " contributions of worker ", rank,
-                            " in a run of ", spec_.steps(), " steps");
+                            " in a run of ", steps, " steps");
       }
     }
-    const int64_t expected = spec_.workers() * spec_.steps();
+    const int64_t expected = ContributionsToMake(spec_);
     if (made == expected) return std::nullopt;
     return absl::StrCat("counted ", made, " contributions of ", expected);
   }
@@ -90,8 +91,10 @@ class Checker {
       updates += totals.updates;
       versions = std::max(versions, totals.last_version + 1);
     }
-    if (updates != versions) {
-      return absl::StrCat("has ", updates, " updates for the versions up to ", versions);
+    const int64_t first = spec_.restored().version();
+    if (updates != versions - first) {
+      return absl::StrCat("has ", updates, " updates for the versions up to ", versions,
+                          first == 0 ? "" : absl::StrCat(" from ", first));
     }
     const int64_t may_lack = promise_.lockstep ? 0 : spec_.workers();
     for (const auto& [contributions, totals] : slot.updates) {
@@ -134,7 +137,7 @@ Certificate CertifyConsistency(const JobSpec& spec, const ArmRecords& records) {
   if (const Fault fault = checker.CheckStaleness(records)) {
     return {.verdict = Verdict::kFail, .why = *fault};
   }
-  std::string why = absl::StrCat("all ", spec.workers() * spec.steps(),
+  std::string why = absl::StrCat("all ", ContributionsToMake(spec),
                                  " contributions counted once in every slot");
   if (promise->staleness) {
     int64_t most = 0;

@@ -65,6 +65,25 @@ TEST_F(ConsistencyCertificateTest, InLockstepNobodyMakesAnothersContributions) {
             "FAIL: slot 0 counted 6 contributions of worker 0 in a run of 5 steps");
 }
 
+// 2 of 5 steps had been made, so each slot was at version 2.
+TEST_F(ConsistencyCertificateTest, ARestoredRunIsHeldToWhatWasLeft) {
+  JobSpec spec = ServersSpec(kWorkers, 1, Sync::RANK);
+  spec.mutable_restored()->set_version(2);
+  for (int rank = 0; rank < kWorkers; ++rank) spec.mutable_restored()->add_next_steps(2);
+  Add({3, 3, 3}, 3);
+  EXPECT_EQ(Certify(spec), "FAIL: slot 0 has 3 updates for the versions up to 3 from 2");
+  for (const int slot : {0, 1}) {
+    records_.slots[slot].updates[3].first_version = 2;
+    records_.slots[slot].updates[3].last_version = 4;
+  }
+  EXPECT_EQ(Certify(spec),
+            "all 9 contributions counted once in every slot, staleness 0, clock lag 0 "
+            "of 0");
+  records_.slots[1].workers[2].made = records_.slots[1].workers[2].steps = 5;
+  EXPECT_EQ(Certify(spec),
+            "FAIL: slot 1 counted 5 contributions of worker 2 in a run of 3 steps");
+}
+
 TEST_F(ConsistencyCertificateTest, ASlotThatCountedLessIsNamed) {
   Add({6, 5, 4}, 1);
   records_.slots[1].workers[2].made = records_.slots[1].workers[2].steps = 3;

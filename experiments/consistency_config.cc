@@ -20,6 +20,10 @@ absl::Status CheckConsistency(const ParameterServerMode& mode, int workers,
     return wrong("sync.order", absl::StrCat("is ", int{order}),
                  ValueNames(*Sync::Order_descriptor()));
   }
+  if (!ParameterServerMode::Placement_IsValid(mode.placement())) {
+    return wrong("placement", absl::StrCat("is ", int{mode.placement()}),
+                 ValueNames(*ParameterServerMode::Placement_descriptor()));
+  }
   const auto policy = MakePolicy(mode, workers);
   if (!policy.ok()) {
     // "FIELD: PROBLEM; allowed: ALLOWED"

@@ -1,4 +1,5 @@
-// The consistency mode of a parameter-server arm: what its settings must satisfy.
+// The mode of a parameter-server arm, consistency and placement: what its settings must
+// satisfy.
 #ifndef PSRING_EXPERIMENTS_CONSISTENCY_CONFIG_H_
 #define PSRING_EXPERIMENTS_CONSISTENCY_CONFIG_H_
 

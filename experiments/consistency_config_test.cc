@@ -35,6 +35,8 @@ TEST(CheckConsistencyTest, Accepts) {
            "bounded { bound: 1000000 }",
            "async {}",
            "async {} stale_updates {}",
+           "placement: BY_TENSOR_SIZE",
+           "async {} placement: SINGLE",
            "async {} stale_updates { scale: ONE delay_compensation: 0 drop_above: 0 }",
            "bounded { bound: 1 } stale_updates { scale: INVERSE_STALENESS }",
            "fixed_delay {}",
@@ -52,6 +54,9 @@ TEST(CheckConsistencyTest, Refuses) {
       "leaving it out";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"sync { order: 7 }", "sync.order: is 7; allowed: RING, RANK"},
+      {"placement: 4",
+       "placement: is 4; allowed: STRIPED, BY_TENSOR_ROUND_ROBIN, BY_TENSOR_SIZE, "
+       "SINGLE"},
       {"backup { spares: 4 }", "backup.spares: is 4; allowed: 0 to 3"},
       {"backup { spares: -1 }", "backup.spares: is -1; allowed: 0 to 3"},
       {"bounded { bound: -1 }", "bounded.bound: is -1; allowed: 0 to 1099511627776"},

@@ -40,7 +40,10 @@ class DatabaseWriterTest : public testing::Test {
     EXPECT_OK(database);
     auto writer = std::make_unique<DatabaseWriter>(*std::move(database));
     writer->Add([](RunDatabase& database) {
-      return database.BeginRun(JobSpec(), "mode", "configuration", absl::UnixEpoch());
+      JobSpec spec;
+      spec.set_workers(1);
+      spec.mutable_experiment()->mutable_training()->mutable_optimizer()->mutable_sgd();
+      return database.BeginRun(spec, "mode", "configuration", absl::UnixEpoch());
     });
     return writer;
   }

@@ -1,4 +1,6 @@
 // psring: the command that compares the two architectures.
+#include <signal.h>
+
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -13,6 +15,10 @@
 #include "experiments/compare.h"
 #include "experiments/environment.h"
 #include "experiments/explain/explain.h"
+#include "experiments/export.h"
+#include "experiments/probe/probe.h"
+#include "experiments/report/report.h"
+#include "experiments/trace/trace.h"
 #include "glog/logging.h"
 #include "grpc/support/log.h"
 
@@ -49,6 +55,14 @@ void AddCommonOptions(CLI::App* command, CompareOptions* options) {
       ->expected(1);
   command->add_option("--out", options->out,
                       "Run folder, new or empty (default: runs/NAME-TIME)");
+  CLI::Option* restore = command->add_option("--restore", options->restore,
+                                             "Continues from the newest checkpoint in "
+                                             "the folder of a run, or from the one whose "
+                                             "folder this is");
+  command
+      ->add_flag("--restore-previous", options->restore_previous,
+                 "Where that one is damaged, continues from the one before")
+      ->needs(restore);
   command->add_flag("--print-config", options->print_config,
                     "Prints the resolved configuration and runs nothing");
   command->add_flag("--dry-run", options->dry_run,
@@ -56,6 +70,9 @@ void AddCommonOptions(CLI::App* command, CompareOptions* options) {
 }
 
 int Main(int argc, char** argv) {
+  // Where no arm runs there is nothing to make a checkpoint of, and nothing to die of.
+  // ChildProcesses blocks it, and what is blocked is not ignored.
+  signal(SIGUSR1, SIG_IGN);
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::WARNING;
   google::InitGoogleLogging(argv[0]);
@@ -70,7 +87,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 run-time failure, 2 wrong usage or configuration, 3 a check "
       "failed, 4 rendezvous timed out, 5 a peer was lost, 6 a gradient is not finite, "
-      "77 a library to compare with is missing, 128+n signal n.");
+      "77 a library that it takes is missing, 128+n signal n.");
 
   CompareOptions options;
   CLI::App* compare = app.add_subcommand("compare", "Runs all arms and compares them");
@@ -98,12 +115,23 @@ int Main(int argc, char** argv) {
                      "Seconds that processes wait for each other to start")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
+    command->add_option("--tensorboard", options.tensorboard,
+                        "Folder for event files of TensorBoard (default: none)");
+    command
+        ->add_option("--metrics", options.metrics,
+                     "HOST:PORT at which psring answers Prometheus, and its processes at "
+                     "the ports that follow (default: nowhere)")
+        ->check(CheckHostPort);
   }
 
   CLI::App* env = app.add_subcommand("env", "Shows what was found on this machine");
   std::function<absl::Status()> chosen;  // Set by the command that was given.
   AddBenchCommand(&app, CommandLine(argc, argv), &chosen);
   AddExplainCommand(&app, &chosen);
+  AddTraceCommand(&app, &chosen);
+  AddExportCommand(&app, &chosen);
+  AddProbeCommand(&app, &chosen);
+  AddReportCommand(&app, &chosen);
   app.add_subcommand("test", "Builds and runs all tests (done by the psring script)");
 
   try {

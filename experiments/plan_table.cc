@@ -1,21 +1,27 @@
 #include "experiments/plan_table.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
+#include <numeric>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "common/job_plan.h"
-#include "common/optimizer.h"
+#include "common/slot_plan.h"
 #include "experiments/arm_mode.h"
-#include "experiments/config_check.h"
+#include "experiments/compute_config.h"
 #include "experiments/hosts/host_plan.h"
 #include "experiments/hosts/host_settings.h"
+#include "experiments/memory_budget.h"
 #include "experiments/optimizer_config.h"
 #include "experiments/planned_buckets.h"
 #include "experiments/ring_config.h"
+#include "experiments/step_config.h"
 #include "experiments/text.h"
 #include "experiments/traffic_formula.h"
 
@@ -44,24 +50,32 @@ std::string BucketTable(const JobSpec& spec, const JobPlan& plan) {
                                               tensors.front(), " to ", tensors.back())
                                : absl::StrJoin(tensors, " "));
   }
-  std::vector<std::string> header = {"buckets, in order of launch", "elements", "bytes"};
+  std::vector<std::string> header = {spec.experiment().buckets().overlap()
+                                         ? "buckets, in order of launch"
+                                         : "buckets, launched after backward",
+                                     "elements", "bytes"};
   if (spec.arm().has_ring()) header.push_back("algorithm");
   header.push_back("tensors");
   return FormatTable(header, rows);
 }
 
-std::string SlotTable(const JobPlan& plan) {
+std::string SlotTable(const JobSpec& spec, const JobPlan& plan) {
   std::vector<std::vector<std::string>> rows;
   for (int server = 0; server < plan.slots.servers; ++server) {
-    int64_t count = 0;
-    for (const int slot : plan.slots.of_server[server]) {
-      count += plan.slots.slots[slot].range.count;
-    }
+    const int64_t count = ServerElements(plan.slots, server);
     rows.push_back({absl::StrCat("server ", server),
                     absl::StrCat(plan.slots.of_server[server].size()),
                     WithThousands(count), WithThousands(count * kFloatBytes)});
   }
-  return FormatTable({"slots, striped", "slots", "elements", "bytes"}, rows);
+  const std::string placement = absl::StrReplaceAll(
+      absl::AsciiStrToLower(
+          ParameterServerMode::Placement_Name(spec.arm().parameter_server().placement())),
+      {{"_", " "}});
+  return absl::StrCat(
+      FormatTable({absl::StrCat("slots, ", placement), "slots", "elements", "bytes"},
+                  rows),
+      absl::StrFormat("  imbalance: %.3f (most bytes of a server / mean)\n",
+                      ServerImbalance(plan.slots)));
 }
 
 std::string TrafficRows(const JobSpec& spec, const JobPlan& plan) {
@@ -76,8 +90,18 @@ std::string TrafficRows(const JobSpec& spec, const JobPlan& plan) {
 std::string HostRows(const JobSpec& spec, const JobPlan& plan) {
   const HostPlan hosts = PlanHosts(spec);
   std::vector<std::vector<std::string>> rows;
+  struct Payload {
+    int64_t out = 0;
+    int64_t in = 0;
+  };
+  std::vector<Payload> payload(hosts.hosts.size());
   for (const EndpointFormula& endpoint : StepTraffic(spec, plan)) {
-    const PlannedHost& host = hosts.hosts[hosts.HostOf(endpoint.name)];
+    Payload& of_host = payload[hosts.HostOf(endpoint.name)];
+    of_host.out += endpoint.out - endpoint.local_out;
+    of_host.in += endpoint.in - endpoint.local_in;
+  }
+  for (size_t i = 0; i < hosts.hosts.size(); ++i) {
+    const PlannedHost& host = hosts.hosts[i];
     const auto mbit = [](int64_t bit_s) {
       return absl::StrFormat("%.6g", static_cast<double>(bit_s) / 1e6);
     };
@@ -85,75 +109,79 @@ std::string HostRows(const JobSpec& spec, const JobPlan& plan) {
       return absl::StrFormat(
           "%.3f", static_cast<double>(bytes) * 8e3 / static_cast<double>(bit_s));
     };
-    rows.push_back({host.name, absl::StrCat(host.rack), mbit(host.send_bit_s),
-                    mbit(host.receive_bit_s), ms(endpoint.out, host.send_bit_s),
-                    ms(endpoint.in, host.receive_bit_s)});
+    rows.push_back({absl::StrJoin(host.processes, " + "), absl::StrCat(host.rack),
+                    mbit(host.send_bit_s), mbit(host.receive_bit_s),
+                    WithThousands(payload[i].out), WithThousands(payload[i].in),
+                    ms(payload[i].out, host.send_bit_s),
+                    ms(payload[i].in, host.receive_bit_s)});
   }
-  const Hosts settings = ResolveCluster(spec.experiment(), spec.arm()).hosts();
-  return absl::StrCat("hosts: ", DescribeHosts(settings), "\n",
-                      FormatTable({"host", "rack", "sends Mbit/s", "receives Mbit/s",
-                                   "payload at line rate: ms/step out", "ms/step in"},
-                                  rows));
+  return absl::StrCat(
+      "hosts: ", DescribeHosts(*HostsOf(spec)), "\n",
+      FormatTable({"payload over hosts' links", "rack", "sends Mbit/s", "receives Mbit/s",
+                   "bytes/step out", "in", "at line rate: ms/step out", "in"},
+                  rows));
 }
 
-// Bytes that psring itself holds for tensors and data; libraries and messages in flight
-// come on top.
+// The budget, a column for each purpose that any process has, and what else psring itself
+// holds for tensors and data. Libraries come on top, and what they keep of messages.
 std::string MemoryRows(const JobSpec& spec, const JobPlan& plan,
                        const DataSetShape& data) {
   const Training& training = spec.experiment().training();
-  // Of a part of the model that is so many bytes.
-  const auto state = [&](int64_t bytes) {
-    return bytes / kFloatBytes * OptimizerStateBytesPerElement(training.optimizer());
-  };
-  const int64_t model = plan.layout.bytes();
-  const int64_t samples =
-      (data.train_count + data.test_count) * (data.features + 1);  // Bytes and labels.
+  // Emulated compute looks at no data, has no activations, and nothing is evaluated.
+  const bool emulated = spec.experiment().compute().has_emulated();
+  const int64_t samples =  // Bytes and labels.
+      emulated ? 0 : (data.train_count + data.test_count) * (data.features + 1);
   int64_t activations = data.features;
   int64_t widest = 0;
   for (const Tensor& tensor : plan.layout.tensors()) {
     if (tensor.shape.size() != 1) continue;
+    // Only one branch is computed.
+    if (absl::StrContains(tensor.name, ".branch") &&
+        !absl::StrContains(tensor.name, ".branch0.")) {
+      continue;
+    }
     activations += tensor.shape[0];
     widest = std::max(widest, tensor.shape[0]);
   }
   activations += 2 * widest;
-  activations *= training.global_batch() / spec.workers() * kFloatBytes;
-  const int64_t interval = training.evaluation_interval();
-  const int64_t snapshots = interval == 0 ? 1 : (spec.steps() + interval - 1) / interval;
-  // A server's copies of the versions that workers have read, for each the parameters.
-  const std::optional<ConsistencyPromise> promise = PromiseOf(spec);
-  const int64_t older = promise ? promise->older_versions : 0;
-  int64_t versions = older;
-  if (spec.arm().parameter_server().stale_updates().delay_compensation() != 0) {
-    versions += spec.workers();
+  const int64_t passes = std::max<int64_t>(1, training.micro_batches());
+  activations *=
+      emulated ? 0 : training.global_batch() / spec.workers() / passes * kFloatBytes;
+  // Of worker 0, which evaluates: those that servers keep come one after the other.
+  const int64_t snapshots =
+      emulated ? 0
+               : (spec.servers() == 0 ? SnapshotCount(spec) : 1) * plan.layout.bytes();
+
+  const std::vector<ProcessBudget> budgets = MemoryBudget(spec, plan);
+  std::vector<std::string> header = {"memory, bytes"};
+  std::vector<std::string> purposes;
+  for (const ProcessBudget& budget : budgets) {
+    for (const PurposeBudget& of : budget.purposes) {
+      if (std::find(purposes.begin(), purposes.end(), of.purpose) != purposes.end()) {
+        continue;
+      }
+      purposes.push_back(of.purpose);
+      header.push_back(absl::StrCat(of.purpose, of.exact ? "" : ", at most"));
+    }
   }
+  header.insert(header.end(), {"activations", "data set", "snapshots", "sum"});
 
   std::vector<std::vector<std::string>> rows;
-  const auto row = [&](const std::string& name, std::vector<int64_t> parts) {
-    rows.push_back({name});
-    int64_t sum = 0;
-    for (const int64_t part : parts) {
-      rows.back().push_back(WithThousands(part));
-      sum += part;
+  for (const ProcessBudget& budget : budgets) {
+    std::vector<int64_t> parts(purposes.size(), 0);
+    for (const PurposeBudget& of : budget.purposes) {
+      parts[std::find(purposes.begin(), purposes.end(), of.purpose) - purposes.begin()] =
+          of.bytes;
     }
-    rows.back().push_back(WithThousands(sum));
-  };
-  for (int rank = 0; rank < spec.workers(); ++rank) {
-    const bool steps_here = spec.servers() == 0;
-    row(absl::StrCat("worker ", rank),
-        {model, model, steps_here ? state(model) : 0, 0, 0, activations, samples,
-         rank == 0 ? (steps_here ? snapshots : 1) * model : 0});
+    const bool works = budget.role == "worker";
+    parts.insert(parts.end(), {works ? activations : 0, works ? samples : 0,
+                               rows.empty() ? snapshots : 0});  // Worker 0 is first.
+    parts.push_back(std::accumulate(parts.begin(), parts.end(), int64_t{0}));
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(budget.name);
+    for (const int64_t part : parts) row.push_back(WithThousands(part));
   }
-  for (int server = 0; server < spec.servers(); ++server) {
-    const int64_t share = ServerStepBytes(plan.slots, server, /*workers=*/1);
-    // One of each worker, and those that wait for their turn.
-    const int64_t contributions = spec.workers() + older;
-    row(absl::StrCat("server ", server), {share, 0, state(share), share * contributions,
-                                          share * versions, 0, 0, share * snapshots});
-  }
-  return FormatTable(
-      {"memory, bytes", "parameters", "gradients", "optimizer", "contributions",
-       "older versions", "activations", "data set", "snapshots", "sum"},
-      rows);
+  return FormatTable(header, rows);
 }
 
 }  // namespace
@@ -166,8 +194,12 @@ std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
                    WithThousands(plan.layout.count()), " parameters (",
                    WithThousands(plan.layout.bytes()), " bytes)\nmode: ", ModeOf(spec),
                    "; ", DescribeOptimizer(spec.experiment().training().optimizer()),
-                   "\n\n", BucketTable(spec, plan), "\n");
-  if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(plan), "\n");
+                   "\ncompute: ", DescribeCompute(spec.experiment().compute()),
+                   "\nreduce: ", DescribeReduction(spec), "\n");
+  const std::string uneven = DescribeUneven(spec, data.train_count);
+  if (!uneven.empty()) absl::StrAppend(&text, "uneven: ", uneven, "\n");
+  absl::StrAppend(&text, "\n", BucketTable(spec, plan), "\n");
+  if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(spec, plan), "\n");
   absl::StrAppend(&text, TrafficRows(spec, plan), "\n");
   if (OnHosts(spec)) absl::StrAppend(&text, HostRows(spec, plan), "\n");
   absl::StrAppend(&text, MemoryRows(spec, plan, data));

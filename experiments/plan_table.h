@@ -9,8 +9,8 @@
 
 namespace psring {
 
-// Mode and its settings, processes, buckets and their algorithms, slots, bytes per step,
-// endpoint and direction, memory per process.
+// Mode and its settings, compute, what gradients are reduced to, processes, buckets and
+// their algorithms, slots, bytes per step, endpoint and direction, memory per process.
 std::string PlanTable(const JobSpec& spec, const DataSetShape& data);
 
 }  // namespace psring

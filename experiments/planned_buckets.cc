@@ -1,5 +1,6 @@
 #include "experiments/planned_buckets.h"
 
+#include "common/wire_type.h"
 #include "ring/algorithm_by_size.h"
 
 namespace psring {
@@ -12,7 +13,11 @@ std::vector<PlannedBucket> PlannedBuckets(const JobSpec& spec,
   }
   if (!spec.arm().has_ring()) return planned;
   const AlgorithmBySize algorithms(spec.arm().ring());
-  for (PlannedBucket& bucket : planned) bucket.algorithm = algorithms.For(bucket.bytes);
+  const WireType wire = spec.arm().wire();
+  for (size_t i = 0; i < planned.size(); ++i) {
+    planned[i].algorithm =
+        algorithms.For(wire.EncodedBytes(buckets.buckets[i].range.count));
+  }
   return planned;
 }
 

@@ -13,7 +13,7 @@
 namespace psring {
 
 struct PlannedBucket {
-  int64_t bytes = 0;  // Of one worker's gradients.
+  int64_t bytes = 0;  // Of one worker's gradients, as floats.
   // None where servers sum, or nobody. In shared memory the sum is RING's, bit for bit.
   std::optional<RingMode::Algorithm> algorithm = {};
 

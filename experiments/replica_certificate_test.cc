@@ -40,9 +40,63 @@ TEST_F(ReplicaCertificateTest, UnequalReplicasFailWithTheFirstUnequalStep) {
   Add(1, {1, 2, 3, 0xbad});
   Add(2, {1, 0xbad, 3, 0xbad});
   EXPECT_EQ(Certify(RingSpec(3)).verdict, Verdict::kFail);
+  EXPECT_EQ(Certify(RingSpec(3)).why, "rank 2 differs from the others at step 1");
+}
+
+// Of a run that continues from step 1, the first of 3 records is of step 1.
+TEST_F(ReplicaCertificateTest, ARestoredRunMakesTheStepsThatAreLeft) {
+  JobSpec spec = RingSpec(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    spec.mutable_restored()->add_next_steps(1);
+    Add(rank, {1, 2, 3});
+  }
+  EXPECT_EQ(Certify(spec).why, "2 ranks equal at 3 checked steps");
+  records_.steps[1][1].set_parameter_digest(0xbad);
+  EXPECT_EQ(Certify(spec).why, "ranks 0 and 1 differ at step 2");
+  records_.steps[1].pop_back();
+  EXPECT_EQ(Certify(spec).why, "worker 1 made 2 steps of 3");
+}
+
+TEST_F(ReplicaCertificateTest, TensorsThatDifferAreNamed) {
+  Add(0, {1, 2, 3, 4});
+  Add(1, {1, 0xbad, 3, 4});
+  Add(2, {1, 2, 3, 4});
+  records_.tensor_digests = {{.rank = 0, .step = 1, .tensor = 1, .digest = 2},
+                             {.rank = 1, .step = 1, .tensor = 1, .digest = 0xbad},
+                             {.rank = 2, .step = 1, .tensor = 1, .digest = 2}};
   EXPECT_EQ(Certify(RingSpec(3)).why,
-            "after step 1 worker 0 has digest 0000000000000002, worker 2 "
-            "0000000000000bad");
+            "rank 1 differs from the others at step 1, in tensor bias");
+  records_.tensor_digests.push_back({.rank = 1, .step = 1, .tensor = 0, .digest = 7});
+  // Of another step.
+  records_.tensor_digests.push_back({.rank = 1, .step = 2, .tensor = 2, .digest = 7});
+  EXPECT_EQ(Certify(RingSpec(3)).why,
+            "rank 1 differs from the others at step 1, in tensors weight and bias");
+}
+
+TEST_F(ReplicaCertificateTest, WithoutAMajorityNobodyIsBlamed) {
+  Add(0, {1, 2, 3, 4});
+  Add(1, {1, 0xbad, 3, 4});
+  EXPECT_EQ(Certify(RingSpec(2)).why, "ranks 0 and 1 differ at step 1");
+  Add(2, {1, 2, 3, 4});
+  Add(3, {1, 0xbad, 3, 4});
+  EXPECT_EQ(Certify(RingSpec(4)).why, "ranks 0, 1, 2 and 3 differ at step 1");
+  Add(4, {1, 2, 3, 4});
+  EXPECT_EQ(Certify(RingSpec(5)).why, "ranks 1 and 3 differ from the others at step 1");
+}
+
+// The ranks have not come equally far.
+TEST_F(ReplicaCertificateTest, ADifferenceIsFoundInARunThatHasEndedEarly) {
+  Add(0, {1, 2, 3});
+  Add(1, {1, 0xbad});
+  Add(2, {1, 2, 0xbad});
+  const auto difference = FindReplicaDifference(RingSpec(3), records_);
+  ASSERT_TRUE(difference.has_value());
+  EXPECT_EQ(difference->step, 1);
+  EXPECT_EQ(difference->digests, (std::vector<uint64_t>{2, 0xbad, 2}));
+  EXPECT_EQ(difference->majority, 2);
+  EXPECT_FALSE(FindReplicaDifference(AsyncSpec(3), records_).has_value());
+  // Of a fourth nothing is known.
+  EXPECT_FALSE(FindReplicaDifference(RingSpec(4), records_).has_value());
 }
 
 TEST_F(ReplicaCertificateTest, AStepThatOnlyOneRankCheckedFails) {
@@ -50,8 +104,7 @@ TEST_F(ReplicaCertificateTest, AStepThatOnlyOneRankCheckedFails) {
   Add(1, {1, 0, 3, 4});
   EXPECT_EQ(Certify(ServersSpec(2, 1, Sync::RING)).verdict, Verdict::kFail);
   EXPECT_EQ(Certify(ServersSpec(2, 1, Sync::RING)).why,
-            "after step 1 worker 0 has digest 0000000000000002, worker 1 "
-            "0000000000000000");
+            "rank 0 has checked step 1, rank 1 has not");
 }
 
 TEST_F(ReplicaCertificateTest, AWorkerWithFewerStepsFails) {

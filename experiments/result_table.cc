@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "experiments/arm_runs.h"
-#include "experiments/hosts/link_tables.h"
+#include "experiments/communication_cells.h"
+#include "experiments/compute_config.h"
+#include "experiments/memory_table.h"
 #include "experiments/staleness_chart.h"
 #include "experiments/text.h"
 
@@ -21,6 +25,8 @@ using Format = std::function<std::string(double)>;
 
 // More workers than this have no row each.
 constexpr size_t kMostListed = 8;
+// The certificates of more arms than this share lines.
+constexpr size_t kMostArmsApart = 4;
 
 // A median, with its range where there is one.
 std::string WithRange(const Spread& spread, const Format& format) {
@@ -32,31 +38,21 @@ std::string WithRange(const Spread& spread, const Format& format) {
 }
 
 std::string Percent(double share) { return absl::StrFormat("%.2f %%", 100 * share); }
-// Of times, which are not as exact.
-std::string RoughPercent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 
+// How training ended, and after it that the times are void.
 std::string VerdictCell(const ArmRuns& arm) {
-  if (arm.runs.size() == 1) return ToString(arm.first().convergence);
-  std::vector<std::string> counts;
+  const auto count = [&](int runs) {
+    return arm.runs.size() == 1 ? "" : absl::StrCat(" ", runs, " of ", arm.runs.size());
+  };
+  std::vector<std::string> verdicts;
   for (const auto& [verdict, runs] : arm.Verdicts()) {
-    counts.push_back(absl::StrCat(ToString(verdict), " ", runs, " of ", arm.runs.size()));
+    verdicts.push_back(absl::StrCat(ToString(verdict), count(runs)));
   }
-  return absl::StrJoin(counts, ", ");
-}
-
-// The worker that the others have waited for most, over all runs.
-std::string WaitedForCell(const ArmRuns& arm) {
-  std::map<int, double> shares;
-  for (const ArmResult& run : arm.runs) {
-    for (const auto& [worker, share] : run.waiting.for_worker) {
-      shares[worker] += share / static_cast<double>(arm.runs.size());
-    }
+  if (const Validity* const validity = arm.Void()) {
+    verdicts.push_back(
+        absl::StrCat("void", count(arm.VoidRuns()), ": ", validity->cause));
   }
-  const auto most =
-      std::max_element(shares.begin(), shares.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == shares.end()) return "-";
-  return absl::StrFormat("worker %d, %s", most->first, RoughPercent(most->second));
+  return absl::StrJoin(verdicts, ", ");
 }
 
 std::string DroppedCell(const ArmRuns& arm) {
@@ -94,7 +90,44 @@ std::string FewestAndMostCell(const ArmRuns& arm) {
   return absl::StrFormat("%.0f to %.0f", fewest, most);
 }
 
-std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& arms) {
+std::string WireCell(const ArmRuns& arm) {
+  // One process sends nothing.
+  return arm.first().workers + arm.first().servers > 1 ? arm.first().wire.type : "-";
+}
+
+std::string DriftCell(const ArmRuns& arm) {
+  if (!arm.first().wire.drift_max) return "-";
+  double max = 0;
+  for (const ArmResult& run : arm.runs) {
+    max = std::max(max, run.wire.drift_max.value_or(0));
+  }
+  const auto mean = [](const ArmResult& run) { return run.wire.drift_mean.value_or(0); };
+  return absl::StrFormat("%.3g %% / %.3g %%", 100 * arm.Over(mean).median, 100 * max);
+}
+
+// With the same seed, of the arm that differs in nothing else.
+std::string LossOverFp32Cell(const ArmRuns& arm) {
+  if (!arm.first().wire.loss_over_fp32) return "-";
+  const auto over = [](const ArmResult& run) {
+    return run.wire.loss_over_fp32.value_or(std::nan(""));
+  };
+  return WithRange(arm.Over(over),
+                   [](double loss) { return absl::StrFormat("%+.4f", loss); });
+}
+
+// The same in every run of the arm.
+std::string ImbalanceCell(const ArmRuns& arm) {
+  const std::optional<double> imbalance = arm.first().server_imbalance;
+  return imbalance ? absl::StrFormat("%.2f", *imbalance) : "-";
+}
+
+std::string AsText(const ResultRows& table) {
+  return FormatTable(table.header, table.rows);
+}
+
+}  // namespace
+
+ResultRows ArmRows(const Experiment& experiment, const std::vector<ArmRuns>& arms) {
   std::vector<std::string> header = {""};
   for (const ArmRuns& arm : arms) header.push_back(arm.first().name);
   std::vector<std::vector<std::string>> rows;
@@ -131,6 +164,14 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
     return absl::StrCat(arm.first().workers, " + ", arm.first().servers);
   });
   row("steps", [](const ArmRuns& arm) { return WithThousands(arm.first().steps); });
+  if (std::any_of(arms.begin(), arms.end(), [](const ArmRuns& arm) {
+        return arm.first().restored_step.has_value();
+      })) {
+    row("restored from step", [](const ArmRuns& arm) {
+      const auto& step = arm.first().restored_step;
+      return step ? WithThousands(*step) : "-";
+    });
+  }
   const bool several = std::any_of(
       arms.begin(), arms.end(), [](const ArmRuns& arm) { return arm.runs.size() > 1; });
   if (several) {
@@ -160,28 +201,47 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
   mean("  + forward", &StepTimes::forward);
   mean("  + backward", &StepTimes::backward);
   mean("  + exposed", &StepTimes::exposed);
+  mean("    = not ready here", &StepTimes::not_ready);
+  mean("    + peer late", &StepTimes::peer_late);
+  mean("    + on the wire", &StepTimes::on_wire);
+  mean("    + working", &StepTimes::working);
   mean("  + optimizer", &StepTimes::optimizer);
   mean("  + unaccounted", &StepTimes::unaccounted);
   row("exposed, share of all time", [](const ArmRuns& arm) {
     const auto value = [](const ArmResult& run) { return run.waiting.exposed; };
     return RoughPercent(arm.Over(value).median);
   });
-  servers_row("  waiting for other workers", [](const ArmRuns& arm) {
-    const auto value = [](const ArmResult& run) { return run.waiting.for_others; };
-    return RoughPercent(arm.Over(value).median);
-  });
-  servers_row("  longest for", WaitedForCell);
+  row("  peer late", PeerLateCell);
+  row("  longest for", WaitedForCell);
+  row("first launch, share of backward", FirstLaunchCell);
+  row("overlap ratio", OverlapRatioCell);
+  row("arrival skew ms: mean", ArrivalSkewCell);
+  row("  last to be ready", LastToBeReadyCell);
+  if (experiment.compute().kind_case() != Compute::kReal) {
+    row("steps later than compute wants", [](const ArmRuns& arm) {
+      const auto value = [](const ArmResult& run) { return run.late_share; };
+      return WithRange(arm.Over(value), RoughPercent);
+    });
+  }
   share("recording cost: training thread",
         [](const ArmResult& run) { return run.recording.training_thread_share; });
   share("recording cost: processor",
         [](const ArmResult& run) { return run.recording.processor_share; });
-  row("final training loss", [](const ArmRuns& arm) {
-    return WithRange(arm.FinalLoss(), [](double loss) {
-      return std::isfinite(loss) ? absl::StrFormat("%.4f", loss) : "not finite";
+  if (arms.front().first().learns) {
+    row("final training loss", [](const ArmRuns& arm) {
+      return WithRange(arm.FinalLoss(), [](double loss) {
+        return std::isfinite(loss) ? absl::StrFormat("%.4f", loss) : "not finite";
+      });
     });
-  });
-  row("test accuracy",
-      [](const ArmRuns& arm) { return WithRange(arm.Accuracy(), Percent); });
+    row("test accuracy",
+        [](const ArmRuns& arm) { return WithRange(arm.Accuracy(), Percent); });
+  }
+  if (!std::all_of(arms.begin(), arms.end(),
+                   [](const ArmRuns& arm) { return arm.first().wire.is_fp32(); })) {
+    row("gradients on the wire", WireCell);
+    row("  drift: mean / max", DriftCell);
+    row("  final loss over fp32's", LossOverFp32Cell);
+  }
   const double target = experiment.training().target_accuracy();
   if (target > 0) {
     row(absl::StrFormat("seconds to %.4g %%", 100 * target), [](const ArmRuns& arm) {
@@ -205,6 +265,10 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
     servers_row(absl::StrCat("  made by worker ", rank),
                 [rank](const ArmRuns& arm) { return ContributionsCell(arm, rank); });
   }
+  const bool uneven = std::any_of(arms.begin(), arms.end(), [](const ArmRuns& arm) {
+    return ImbalanceCell(arm) != "-" && ImbalanceCell(arm) != "1.00";
+  });
+  if (uneven) servers_row("server imbalance: max / mean", ImbalanceCell);
   const auto skipped = [](const ArmRuns& arm) {
     int64_t buckets = 0;
     for (const ArmResult& run : arm.runs) buckets += run.skipped_buckets;
@@ -220,17 +284,38 @@ std::string ArmTable(const Experiment& experiment, const std::vector<ArmRuns>& a
       return digest ? absl::StrFormat("%016x", *digest) : "-";
     });
   }
-  return FormatTable(header, rows);
+  return {.header = std::move(header), .rows = std::move(rows)};
 }
 
-// Without arms that ended early, whose processes have not reported theirs; empty where
-// there are no others.
-std::string TrafficTable(const std::vector<ArmRuns>& arms) {
+namespace {
+
+bool HaveSamePayload(const EndpointTraffic& a, const EndpointTraffic& b) {
+  const auto numbers = [](const EndpointTraffic& endpoint) {
+    return std::tie(endpoint.role, endpoint.steps, endpoint.payload_out,
+                    endpoint.payload_in, endpoint.formula_out, endpoint.formula_in);
+  };
+  return numbers(a) == numbers(b);
+}
+
+}  // namespace
+
+ResultRows TrafficRows(const std::vector<ArmRuns>& arms) {
+  size_t processes = 0;
+  for (const ArmRuns& runs : arms) processes += runs.first().endpoints.size();
   std::vector<std::vector<std::string>> rows;
   for (const ArmRuns& runs : arms) {
     const ArmResult& arm = runs.first();
     if (!arm.error.empty()) continue;
+    const EndpointTraffic* first = nullptr;  // Of the last row.
     for (const EndpointTraffic& endpoint : arm.endpoints) {
+      if (processes > kMostRows && first != nullptr &&
+          HaveSamePayload(*first, endpoint)) {
+        const size_t number = endpoint.name.rfind(' ') + 1;
+        rows.back().front() = absl::StrCat(arm.name, " / ", first->name, " to ",
+                                           endpoint.name.substr(number));
+        continue;
+      }
+      first = &endpoint;
       const auto per_step = [&](int64_t bytes) {
         const int64_t steps = std::max<int64_t>(1, endpoint.steps);
         return absl::StrFormat(
@@ -243,15 +328,16 @@ std::string TrafficTable(const std::vector<ArmRuns>& arms) {
            per_step(endpoint.payload_out), per_step(endpoint.payload_in)});
     }
   }
-  if (rows.empty()) return "";
-  return FormatTable({"payload bytes, all steps", "sent", "formula", "received",
-                      "formula", "KiB/step out", "KiB/step in"},
-                     rows);
+  return {.header = {"payload bytes, all steps", "sent", "formula", "received", "formula",
+                     "KiB/step out", "KiB/step in"},
+          .rows = std::move(rows)};
 }
 
+namespace {
+
 // What one certificate says of all runs: the first failure, else in how many it passes.
-std::string CertificateLine(const char* what, const ArmRuns& arm,
-                            const Certificate ArmResult::*certificate) {
+CertificateLine LineOf(const char* what, const ArmRuns& arm,
+                       const Certificate ArmResult::*certificate) {
   const auto first = [&](Verdict verdict) {
     return std::find_if(arm.runs.begin(), arm.runs.end(), [&](const ArmResult& run) {
       return (run.*certificate).verdict == verdict;
@@ -272,31 +358,64 @@ std::string CertificateLine(const char* what, const ArmRuns& arm,
   } else {
     run = arm.runs.begin();
   }
-  const std::string verdict =
-      absl::StrCat(what, " ", ToString(((*run).*certificate).verdict));
-  return absl::StrFormat("  %-26s  %s: %s\n", verdict, title, ((*run).*certificate).why);
-}
-
-std::string CertificateLines(const std::vector<ArmRuns>& arms) {
-  std::string lines = "  certificates\n";
-  for (const ArmRuns& arm : arms) {
-    absl::StrAppend(&lines, CertificateLine("replica", arm, &ArmResult::replica),
-                    CertificateLine("traffic", arm, &ArmResult::traffic),
-                    CertificateLine("consistency", arm, &ArmResult::consistency));
-  }
-  return lines;
+  return {.what = what,
+          .verdict = ((*run).*certificate).verdict,
+          .of = title,
+          .why = ((*run).*certificate).why};
 }
 
 }  // namespace
 
+std::vector<CertificateLine> CertificateLines(const std::vector<ArmRuns>& arms) {
+  const std::pair<const char*, const Certificate ArmResult::*> kinds[] = {
+      {"replica", &ArmResult::replica},
+      {"traffic", &ArmResult::traffic},
+      {"memory", &ArmResult::memory},
+      {"consistency", &ArmResult::consistency}};
+  std::vector<CertificateLine> lines;
+  if (arms.size() <= kMostArmsApart) {
+    for (const ArmRuns& arm : arms) {
+      for (const auto& [what, of] : kinds) lines.push_back(LineOf(what, arm, of));
+    }
+  } else {
+    for (const auto& [what, of] : kinds) {
+      for (const ArmRuns& arm : arms) {
+        const CertificateLine line = LineOf(what, arm, of);
+        const auto same =
+            std::find_if(lines.begin(), lines.end(), [&](const auto& other) {
+              return other.what == line.what && other.verdict == line.verdict &&
+                     other.why == line.why;
+            });
+        if (same == lines.end()) {
+          lines.push_back(line);
+        } else {
+          absl::StrAppend(&same->of, ", ", line.of);
+        }
+      }
+    }
+  }
+  return lines;
+}
+
 std::string ResultTable(const Experiment& experiment,
                         const std::vector<ArmResult>& runs) {
   const std::vector<ArmRuns> arms = GroupByArm(runs);
-  std::string text = ArmTable(experiment, arms);
+  std::string text = absl::StrCat("  compute: ", DescribeCompute(experiment.compute()),
+                                  arms.front().first().learns
+                                      ? "\n"
+                                      : "; made-up gradients, no loss and no accuracy\n",
+                                  AsText(ArmRows(experiment, arms)));
+  const ResultRows traffic = TrafficRows(arms);
   for (const std::string& part :
-       {StalenessChart(arms), TrafficTable(arms), LinkAuditTable(arms),
-        HotSpotTable(arms), CertificateLines(arms)}) {
+       {StalenessChart(arms), traffic.rows.empty() ? "" : AsText(traffic),
+        MemoryTable(arms)}) {
     if (!part.empty()) absl::StrAppend(&text, "\n", part);
+  }
+  absl::StrAppend(&text, "\n  certificates\n");
+  for (const CertificateLine& line : CertificateLines(arms)) {
+    absl::StrAppendFormat(&text, "  %-26s  %s: %s\n",
+                          absl::StrCat(line.what, " ", ToString(line.verdict)), line.of,
+                          line.why);
   }
   return text;
 }

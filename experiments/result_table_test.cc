@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "experiments/arm_result_test_util.h"
 #include "gmock/gmock.h"
@@ -22,6 +23,7 @@ using testing::Not;
 Experiment WithTarget(double target) {
   Experiment experiment;
   experiment.mutable_training()->set_target_accuracy(target);
+  experiment.mutable_compute()->mutable_real();
   return experiment;
 }
 
@@ -51,6 +53,24 @@ TEST(ResultTableTest, ArmsSideBySide) {
                     Contains("parameter digest 0000000000000abc -")));
 }
 
+TEST(ResultTableTest, SaysWhereARunContinuedFrom) {
+  EXPECT_THAT(LinesOf(WithTarget(0)), Not(Contains(HasSubstr("restored from step"))));
+  std::vector<ArmResult> arms = TwoArms();
+  arms[1].restored_step = 4000;
+  EXPECT_THAT(LinesOf(WithTarget(0), arms), Contains("restored from step - 4,000"));
+}
+
+TEST(ResultTableTest, WhatGradientsAreOnTheWireHasRowsWhereItIsNotFp32) {
+  EXPECT_THAT(LinesOf(WithTarget(0)),
+              AllOf(Contains("gradients on the wire bf16 -"),
+                    Contains("drift: mean / max 0.195 % / 0.391 % -"),
+                    Contains("final loss over fp32's -0.0625 -")));
+  std::vector<ArmResult> fp32 = TwoArms();
+  fp32[0].wire = {};
+  EXPECT_THAT(LinesOf(WithTarget(0), fp32),
+              Each(Not(HasSubstr("gradients on the wire"))));
+}
+
 TEST(ResultTableTest, TimesOfAStepAndItsParts) {
   EXPECT_THAT(
       LinesOf(WithTarget(0)),
@@ -75,33 +95,64 @@ TEST(ResultTableTest, TrafficBesideItsFormulaAndPerStep) {
                      "2.0")));
 }
 
-TEST(ResultTableTest, LinksOfHosts) {
-  EXPECT_THAT(
-      LinesOf(WithTarget(0)),
-      AllOf(
-          Contains("bytes on each link, whole run formula payload + start, snapshots + "
-                   "framing + headers + rest = kernel packets resent dropped"),
-          Contains("servers / worker 0 out 5,242,880 20 10 3 66 1 100 1 4 5"),
-          Contains("busiest link Mbit/s bytes/step of moving time of step hot-spot "
-                   "factor longest queue dropped idle CPU"),
-          Contains("servers / worker 0 out 8 2 25.0 % 12.5 % 1.50 1,514 5 6.2 %"),
-          Contains("note: servers: the processors were idle 6.2 % of the time: they, and "
-                   "not the links, may have set its times")));
-  EXPECT_THAT(LinesOf(WithTarget(0), {TwoArms()[1]}), Each(Not(HasSubstr("link"))));
+TEST(ResultTableTest, MemoryOfAWorker) {
+  EXPECT_THAT(LinesOf(WithTarget(0)),
+              AllOf(Contains("memory in bytes, at most parameters gradients optimizer "
+                             "state other budget of these resident"),
+                    Contains("servers / worker 0 40 0 54 104 1,000")));
+}
+
+TEST(ResultTableTest, OfManyProcessesThoseWithTheSameTrafficShareARow) {
+  ArmResult arm = TwoArms()[1];
+  for (int i = 0; i < 25; ++i) {
+    arm.endpoints.push_back({.name = i < 24 ? absl::StrCat("worker ", i) : "server 0",
+                             .role = i < 24 ? "worker" : "server",
+                             .steps = 1,
+                             .payload_out = 1024,
+                             .payload_in = 1024});
+  }
+  EXPECT_THAT(LinesOf(WithTarget(0), {arm}),
+              AllOf(Contains("local / worker 0 to 23 1,024 0 1,024 0 1.0 1.0"),
+                    Contains("local / server 0 1,024 0 1,024 0 1.0 1.0")));
+  arm.endpoints[1].payload_in = 1023;
+  EXPECT_THAT(LinesOf(WithTarget(0), {arm}),
+              AllOf(Contains("local / worker 0 1,024 0 1,024 0 1.0 1.0"),
+                    Contains("local / worker 1 1,024 0 1,023 0 1.0 1.0"),
+                    Contains("local / worker 2 to 23 1,024 0 1,024 0 1.0 1.0")));
+  arm.endpoints.pop_back();
+  EXPECT_THAT(LinesOf(WithTarget(0), {arm}),
+              Contains("local / worker 23 1,024 0 1,024 0 1.0 1.0"));
 }
 
 TEST(ResultTableTest, WaitingStalenessAndContributions) {
   EXPECT_THAT(
       LinesOf(WithTarget(0)),
       AllOf(Contains("exposed, share of all time 75.0 % 0.0 %"),
+            Contains("+ exposed 0.400 0.000"), Contains("= not ready here 0.050 0.000"),
+            Contains("+ peer late 0.200 0.000"), Contains("+ on the wire 0.100 0.000"),
+            Contains("+ working 0.050 0.000"), Contains("peer late 62.5 % -"),
             Contains("longest for worker 1, 50.0 % -"),
-            Contains("verdict reached target finished"),
+            Contains("first launch, share of backward 25.0 % -"),
+            Contains("overlap ratio 37.5 % -"),
+            Contains("arrival skew ms: mean 0.250 (clocks within 0.062) -"),
+            Contains("last to be ready worker 1, 93.8 % of buckets -"),
+            Contains("verdict reached target, void: processors finished"),
             Contains("staleness: mean / max 1.50 / 2 -"),
             Contains("contributions dropped 512 (25.0 %) -"),
+            Contains("server imbalance: max / mean 1.50 -"),
             Contains("made by worker 0 1536 -"), Contains("made by worker 1 514 -"),
             Contains("staleness of contributions 0 1 2"),
             Contains("servers 17 % ▁ 17 % ▁ 67 % ▅"),
             Contains("buckets skipped, not finite 8 0")));
+}
+
+TEST(ResultTableTest, ImbalanceHasARowWhereServersAreUneven) {
+  std::vector<ArmResult> arms = TwoArms();
+  arms[0].server_imbalance = 1.004;
+  EXPECT_THAT(LinesOf(WithTarget(0), arms), Each(Not(HasSubstr("imbalance"))));
+  arms[0].server_imbalance = 1.006;
+  EXPECT_THAT(LinesOf(WithTarget(0), arms),
+              Contains("server imbalance: max / mean 1.01 -"));
 }
 
 TEST(ResultTableTest, WithoutServersThereIsNoWordOfContributions) {
@@ -138,6 +189,7 @@ TEST(ResultTableTest, SeveralSeedsShowMedianAndRange) {
     run.seed = seed;
     run.samples_per_second = 1000.0 * static_cast<double>(seed * seed);
     run.step_ms.data = 0.1 * static_cast<double>(seed * seed);
+    if (seed != 5) run.validity = Validity{};
     if (seed == 6) {
       run.convergence = Convergence::kDidNotReach;
       run.time_to_target_seconds.reset();
@@ -152,12 +204,36 @@ TEST(ResultTableTest, SeveralSeedsShowMedianAndRange) {
             Contains("= data 2.567"), Contains("final training loss 0.1235"),
             Contains("test accuracy 87.65 %"),
             Contains("seconds to 50 % 2.00 (2.00 to never)"),
-            Contains("verdict reached target 2 of 3, did not reach 1 of 3"),
+            Contains("verdict reached target 2 of 3, did not reach 1 of 3, void 1 of 3: "
+                     "processors"),
             Contains("made by worker 1 514"),
             Contains("replica FAIL servers, seed 6: 2 ranks differ"),
             Contains("traffic FAIL servers, seed 4: worker 0 received too little"),
             Contains("consistency PASS servers, 3 of 3 seeds: counted once"),
             Each(Not(HasSubstr("digest")))));
+}
+
+TEST(ResultTableTest, SaysHowComputingWasAndHowOftenItWasLate) {
+  EXPECT_THAT(LinesOf(WithTarget(0)),
+              AllOf(Contains("compute: real"), Each(Not(HasSubstr("later")))));
+  Experiment experiment = WithTarget(0);
+  experiment.mutable_compute()->mutable_padded()->set_step_ms(20);
+  EXPECT_THAT(LinesOf(experiment),
+              AllOf(Contains("compute: padded to 20 ms"),
+                    Contains("steps later than compute wants 25.0 % 0.0 %"),
+                    Contains("final training loss 0.1235 0.0000")));
+}
+
+TEST(ResultTableTest, WhatLearnsNothingHasNoLossAndNoAccuracy) {
+  Experiment experiment = WithTarget(0);
+  experiment.mutable_compute()->mutable_emulated()->set_forward_ms(5);
+  ArmResult arm = TwoArms()[1];
+  arm.learns = false;
+  EXPECT_THAT(LinesOf(experiment, {arm}),
+              AllOf(Contains("compute: emulated, 5 ms forward and 0 ms backward; made-up "
+                             "gradients, no loss and no accuracy"),
+                    Each(AllOf(Not(HasSubstr("training loss")),
+                               Not(HasSubstr("test accuracy"))))));
 }
 
 TEST(ResultTableTest, CertificatesSayWhy) {
@@ -166,8 +242,27 @@ TEST(ResultTableTest, CertificatesSayWhy) {
                     Contains("traffic FAIL servers: worker 0 received too little"),
                     Contains("replica not applicable local:"),
                     Contains("traffic not applicable local:"),
+                    Contains("memory PASS servers: as budgeted"),
                     Contains("consistency PASS servers: counted once"),
                     Contains("consistency not applicable local:")));
+}
+
+TEST(ResultTableTest, CertificatesOfManyArmsShareLines) {
+  std::vector<ArmResult> runs;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    ArmResult run = FullArmResult();
+    run.name = name;
+    runs.push_back(run);
+  }
+  runs[1].replica.verdict = Verdict::kFail;
+  runs[3].replica.why = "3 ranks equal";
+  EXPECT_THAT(LinesOf(WithTarget(0), runs),
+              AllOf(Contains("replica PASS a, c, e: 2 ranks equal"),
+                    Contains("replica FAIL b: 2 ranks equal"),
+                    Contains("replica PASS d: 3 ranks equal"),
+                    Contains("consistency PASS a, b, c, d, e: counted once")));
+  runs.pop_back();
+  EXPECT_THAT(LinesOf(WithTarget(0), runs), Contains("replica PASS c: 2 ranks equal"));
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ std::string DescribeRing(const RingMode& ring) {
     absl::StrAppend(&text, ", ", ring.connections(), " connections");
   }
   if (ring.spin()) absl::StrAppend(&text, ", spinning");
+  if (ring.sharded_optimizer()) absl::StrAppend(&text, ", sharded optimizer");
   return text;
 }
 

@@ -42,7 +42,8 @@ TEST(RingConfigTest, Accepts) {
         "algorithm: GATHER_BROADCAST spin: true", "connections: 1", "algorithm: AUTO",
         "transport: GRPC algorithm: AUTO", "transport: SHARED_MEMORY algorithm: AUTO",
         "transport: SHARED_MEMORY algorithm: RING connections: 1 spin: true",
-        "algorithm: AUTO choices { transport: TCP workers: 2 algorithm: TREE }"}) {
+        "algorithm: AUTO choices { transport: TCP workers: 2 algorithm: TREE }",
+        "sharded_optimizer: true", "sharded_optimizer: true transport: SHARED_MEMORY"}) {
     EXPECT_OK(Check(text)) << text;
   }
   for (const char* order : {"", "0, 1, 2, 3", "0, 3, 1, 2"}) {
@@ -158,6 +159,7 @@ TEST(RingConfigTest, NamesAndDefaults) {
            {"algorithm: TREE transport: GRPC connections: 2 spin: true",
             "tree all-reduce over gRPC, 2 connections, spinning"},
            {"algorithm: AUTO", "auto all-reduce"},
+           {"sharded_optimizer: true", "ring all-reduce, sharded optimizer"},
            {"algorithm: AUTO transport: SHARED_MEMORY",
             "ring all-reduce in shared memory"},
        }) {

@@ -6,7 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "experiments/arm_mode.h"
 #include "experiments/ring_config.h"
+#include "experiments/run_waits.h"
+#include "experiments/step_config.h"
 
 namespace psring {
 
@@ -14,6 +17,22 @@ namespace psring {
 // order, but for two that have no key: `events`, and `contributions`, where one that is
 // counted twice must show and not be refused.
 const char kRunSchema[] = R"sql(
+CREATE TABLE probed_links (
+  host TEXT NOT NULL,
+  alike INTEGER NOT NULL,
+  between_racks INTEGER NOT NULL,
+  send_bit_s INTEGER NOT NULL,
+  receive_bit_s INTEGER NOT NULL,
+  queue_bytes INTEGER NOT NULL,
+  burst_bytes INTEGER NOT NULL,
+  congestion_control TEXT NOT NULL,
+  latency_ns INTEGER NOT NULL,
+  out_bytes_s REAL NOT NULL,
+  in_bytes_s REAL NOT NULL,
+  idle REAL NOT NULL,
+  PRIMARY KEY (between_racks, send_bit_s, receive_bit_s, queue_bytes, burst_bytes,
+               congestion_control)
+) WITHOUT ROWID;
 CREATE TABLE runs (
   run INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
@@ -27,6 +46,9 @@ CREATE TABLE runs (
   started_unix_ns INTEGER NOT NULL,
   ended_unix_ns INTEGER,
   outcome TEXT,
+  lockstep INTEGER NOT NULL,
+  reduction TEXT NOT NULL,
+  restored_step INTEGER,
   UNIQUE (name, seed)
 );
 CREATE TABLE bucket_plan (
@@ -64,10 +86,14 @@ CREATE TABLE steps (
   recording_ns INTEGER NOT NULL,
   payload_out INTEGER NOT NULL,
   payload_in INTEGER NOT NULL,
-  peer_late_ns INTEGER NOT NULL,
-  waited_for INTEGER,
+  parked_ns INTEGER NOT NULL,
+  released_by INTEGER,
   version_skew INTEGER NOT NULL,
   skipped_buckets INTEGER NOT NULL,
+  late INTEGER NOT NULL,
+  operations INTEGER NOT NULL,
+  drift_max REAL,
+  drift_mean REAL,
   PRIMARY KEY (run, rank, step)
 ) WITHOUT ROWID;
 CREATE TABLE buckets (
@@ -78,7 +104,27 @@ CREATE TABLE buckets (
   ready_ns INTEGER NOT NULL,
   launched_ns INTEGER NOT NULL,
   done_ns INTEGER NOT NULL,
+  working_ns INTEGER NOT NULL,
   PRIMARY KEY (run, rank, step, bucket)
+) WITHOUT ROWID;
+CREATE TABLE waits (
+  run INTEGER NOT NULL REFERENCES runs,
+  rank INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  not_ready_ns INTEGER NOT NULL,
+  peer_late_ns INTEGER NOT NULL,
+  on_wire_ns INTEGER NOT NULL,
+  working_ns INTEGER NOT NULL,
+  waited_for INTEGER,
+  PRIMARY KEY (run, rank, step)
+) WITHOUT ROWID;
+CREATE TABLE clocks (
+  run INTEGER NOT NULL REFERENCES runs,
+  process TEXT NOT NULL,
+  time_ns INTEGER NOT NULL,
+  offset_ns INTEGER NOT NULL,
+  error_ns INTEGER NOT NULL,
+  PRIMARY KEY (run, process, time_ns)
 ) WITHOUT ROWID;
 CREATE TABLE digests (
   run INTEGER NOT NULL REFERENCES runs,
@@ -86,6 +132,14 @@ CREATE TABLE digests (
   step INTEGER NOT NULL,
   digest TEXT NOT NULL,
   PRIMARY KEY (run, rank, step)
+) WITHOUT ROWID;
+CREATE TABLE tensor_digests (
+  run INTEGER NOT NULL REFERENCES runs,
+  step INTEGER NOT NULL,
+  tensor INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (run, step, tensor, rank)
 ) WITHOUT ROWID;
 CREATE TABLE contributions (
   run INTEGER NOT NULL REFERENCES runs,
@@ -114,6 +168,13 @@ CREATE TABLE link_costs (
   awaiting_room_ns INTEGER NOT NULL,
   retransmissions INTEGER,
   PRIMARY KEY (run, process)
+) WITHOUT ROWID;
+CREATE TABLE memory (
+  run INTEGER NOT NULL REFERENCES runs,
+  process TEXT NOT NULL,
+  purpose TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY (run, process, purpose)
 ) WITHOUT ROWID;
 CREATE TABLE evaluations (
   run INTEGER NOT NULL REFERENCES runs,
@@ -204,7 +265,8 @@ SqliteValue Dropped(ContributionRecord::Outcome outcome) {
   }
 }
 
-SqliteValue OrNull(bool there, int64_t value) {
+template <typename Value>
+SqliteValue OrNull(bool there, Value value) {
   return there ? SqliteValue(value) : SqliteValue(nullptr);
 }
 
@@ -237,13 +299,27 @@ absl::Status RunDatabase::Begin() { return Execute("BEGIN", {}); }
 
 absl::Status RunDatabase::Commit() { return Execute("COMMIT", {}); }
 
+absl::Status RunDatabase::AddProbedLinks(const std::vector<ProbedLink>& probed) {
+  for (const ProbedLink& link : probed) {
+    const LinkKind& kind = link.link.kind;
+    RETURN_IF_ERROR(
+        Execute("INSERT INTO probed_links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                {link.link.host, link.link.alike, int{kind.between_racks},
+                 kind.send_bit_s, kind.receive_bit_s, kind.queue_bytes, kind.burst_bytes,
+                 kind.congestion_control, absl::ToInt64Nanoseconds(link.latency),
+                 link.out_bytes_s, link.in_bytes_s, link.idle}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunDatabase::BeginRun(const JobSpec& spec, absl::string_view mode,
                                    absl::string_view configuration, absl::Time started) {
   return Execute(
-      "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+      "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?)",
       {++run_, spec.arm().name(), SeedAsInteger(spec.experiment().training().seed()),
        spec.job(), mode, spec.workers(), spec.servers(), spec.steps(), configuration,
-       absl::ToUnixNanos(started)});
+       absl::ToUnixNanos(started), int{InLockstep(spec)}, DescribeReduction(spec),
+       OrNull(spec.has_restored(), spec.restored().step())});
 }
 
 absl::Status RunDatabase::AddPlan(const std::vector<PlannedBucket>& buckets) {
@@ -259,8 +335,10 @@ absl::Status RunDatabase::AddPlan(const std::vector<PlannedBucket>& buckets) {
 }
 
 absl::Status RunDatabase::EndRun(absl::Time ended, const absl::Status& outcome) {
-  return Execute("UPDATE runs SET ended_unix_ns = ?2, outcome = ?3 WHERE run = ?1",
-                 {run_, absl::ToUnixNanos(ended), Outcome(outcome)});
+  RETURN_IF_ERROR(
+      Execute("UPDATE runs SET ended_unix_ns = ?2, outcome = ?3 WHERE run = ?1",
+              {run_, absl::ToUnixNanos(ended), Outcome(outcome)}));
+  return WriteWaits(*connection_, run_);
 }
 
 absl::Status RunDatabase::AddProcess(const Hello& process, absl::Time joined) {
@@ -295,24 +373,59 @@ absl::Status RunDatabase::AddRecords(const Member& from, const RecordBatch& batc
          OrNull(evaluation.has_version_min(), evaluation.version_min()),
          OrNull(evaluation.has_version_max(), evaluation.version_max())}));
   }
+  for (const ClockRecord& clock : batch.clocks()) {
+    RETURN_IF_ERROR(Execute(
+        "INSERT INTO clocks VALUES (?, ?, ?, ?, ?)",
+        {run_, clock.process(), clock.time_ns(), clock.offset_ns(), clock.error_ns()}));
+  }
+  for (const MemoryRecord& memory : batch.memory()) {
+    RETURN_IF_ERROR(Execute("INSERT INTO memory VALUES (?, ?, ?, ?)",
+                            {run_, memory.process(), memory.purpose(), memory.bytes()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunDatabase::AddTensorDigests(const std::vector<TensorDigest>& digests) {
+  for (const TensorDigest& digest : digests) {
+    RETURN_IF_ERROR(
+        Execute("INSERT INTO tensor_digests VALUES (?, ?, ?, ?, ?)",
+                {run_, digest.step, digest.tensor, digest.rank, Hex(digest.digest)}));
+  }
   return absl::OkStatus();
 }
 
 absl::Status RunDatabase::AddStep(const StepRecord& step) {
   RETURN_IF_ERROR(
       Execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-              "?, ?, ?)",
-              {run_, step.rank(), step.step(), step.samples(), step.loss(),
-               step.start_ns(), step.total_ns(), step.data_ns(), step.forward_ns(),
-               step.backward_ns(), step.exposed_ns(), step.optimizer_ns(),
-               step.recording_ns(), step.payload_out(), step.payload_in(),
-               step.peer_late_ns(), OrNull(step.has_waited_for(), step.waited_for()),
-               step.version_skew(), step.skipped_buckets()}));
+              "?, ?, ?, ?, ?, ?, ?)",
+              {run_,
+               step.rank(),
+               step.step(),
+               step.samples(),
+               step.loss(),
+               step.start_ns(),
+               step.total_ns(),
+               step.data_ns(),
+               step.forward_ns(),
+               step.backward_ns(),
+               step.exposed_ns(),
+               step.optimizer_ns(),
+               step.recording_ns(),
+               step.payload_out(),
+               step.payload_in(),
+               step.peer_late_ns(),
+               OrNull(step.has_waited_for(), step.waited_for()),
+               step.version_skew(),
+               step.skipped_buckets(),
+               int{step.late()},
+               step.operations(),
+               OrNull(step.has_drift_max(), step.drift_max()),
+               OrNull(step.has_drift_mean(), step.drift_mean())}));
   for (int bucket = 0; bucket < step.buckets_size(); ++bucket) {
     const BucketTimes& times = step.buckets(bucket);
-    RETURN_IF_ERROR(Execute("INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?, ?)",
+    RETURN_IF_ERROR(Execute("INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                             {run_, step.rank(), step.step(), bucket, times.ready_ns(),
-                             times.launched_ns(), times.done_ns()}));
+                             times.launched_ns(), times.done_ns(), times.working_ns()}));
   }
   if (!step.has_parameter_digest()) return absl::OkStatus();
   return Execute("INSERT INTO digests VALUES (?, ?, ?, ?)",
@@ -334,12 +447,20 @@ absl::Status RunDatabase::AddTraffic(const TrafficRecord& traffic) {
     return Execute("INSERT INTO links VALUES (?, ?, ?, ?, ?)",
                    {run_, traffic.process(), kind, direction, bytes});
   };
+  const auto add_if_any = [&](absl::string_view kind, absl::string_view direction,
+                              int64_t bytes) {
+    return bytes == 0 ? absl::OkStatus() : add(kind, direction, bytes);
+  };
   RETURN_IF_ERROR(add("payload", "out", traffic.payload_out()));
   RETURN_IF_ERROR(add("payload", "in", traffic.payload_in()));
   RETURN_IF_ERROR(add("initial", "out", traffic.initial_out()));
   RETURN_IF_ERROR(add("initial", "in", traffic.initial_in()));
   RETURN_IF_ERROR(add("snapshot", "out", traffic.snapshot_out()));
   RETURN_IF_ERROR(add("snapshot", "in", traffic.snapshot_in()));
+  RETURN_IF_ERROR(add_if_any("local payload", "out", traffic.local_payload_out()));
+  RETURN_IF_ERROR(add_if_any("local payload", "in", traffic.local_payload_in()));
+  RETURN_IF_ERROR(add_if_any("local other", "out", traffic.local_other_out()));
+  RETURN_IF_ERROR(add_if_any("local other", "in", traffic.local_other_in()));
   if (traffic.has_wire_out()) RETURN_IF_ERROR(add("wire", "out", traffic.wire_out()));
   if (traffic.has_wire_in()) RETURN_IF_ERROR(add("wire", "in", traffic.wire_in()));
   if (!traffic.has_awaiting_bytes_ns()) return absl::OkStatus();

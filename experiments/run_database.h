@@ -16,7 +16,9 @@
 #include "absl/time/time.h"
 #include "experiments/hosts/link_reading.h"
 #include "experiments/planned_buckets.h"
+#include "experiments/probe/probed_link.h"
 #include "experiments/sqlite.h"
+#include "experiments/tensor_digest.h"
 #include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
 
@@ -25,7 +27,7 @@ namespace psring {
 // The file's tables, as SQL; experiments/SCHEMA.md says what each column means. A change
 // of it raises the version, which the file carries as PRAGMA user_version.
 extern const char kRunSchema[];
-inline constexpr int kRunSchemaVersion = 4;
+inline constexpr int kRunSchemaVersion = 7;
 
 // SQLite's integers have a sign: seeds from 2^63 on are negative in the file.
 int64_t SeedAsInteger(uint64_t seed);
@@ -47,16 +49,23 @@ class RunDatabase {
   absl::Status Begin();
   absl::Status Commit();
 
+  // Of the comparison, whatever its runs; before or between them.
+  absl::Status AddProbedLinks(const std::vector<ProbedLink>& probed);
+
   // `configuration` is the resolved experiment with the arm alone.
   absl::Status BeginRun(const JobSpec& spec, absl::string_view mode,
                         absl::string_view configuration, absl::Time started);
   absl::Status AddPlan(const std::vector<PlannedBucket>& buckets);
+  // The last of a run: its steps' exposed time is cut by cause, too
+  // (experiments/run_waits.h).
   absl::Status EndRun(absl::Time ended, const absl::Status& outcome);
 
   absl::Status AddProcess(const Hello& process, absl::Time joined);
   absl::Status EndProcess(const Hello& process, absl::Time left,
                           const absl::Status& outcome);
   absl::Status AddRecords(const Member& from, const RecordBatch& batch);
+  // Of tensors that are not the same on all ranks.
+  absl::Status AddTensorDigests(const std::vector<TensorDigest>& digests);
   // `process` is empty where the event is nobody's in particular.
   absl::Status AddEvent(absl::Time time, Severity severity, absl::string_view process,
                         absl::string_view text);

@@ -70,6 +70,14 @@ absl::Status RunFolder::Write(absl::string_view name, absl::string_view content)
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> RunFolder::MakeCheckpointFolder() const {
+  std::error_code error;
+  const fs::path path = fs::absolute(absl::StrCat(path_, "/checkpoints"), error);
+  if (!error) fs::create_directories(path, error);
+  if (error) return CannotWrite(path.string(), error.message());
+  return path.string();
+}
+
 absl::StatusOr<std::string> RunFolder::MakeLogFolder(const std::string& arm) const {
   const std::string path = absl::StrCat(path_, "/logs/", arm);
   std::error_code error;

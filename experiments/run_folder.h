@@ -11,7 +11,7 @@
 namespace psring {
 
 // A folder of one run: config.textproto, environment.json, run.db, summary.json,
-// logs/ARM/.
+// logs/ARM/, checkpoints/ARM/.
 class RunFolder {
  public:
   // `out`, or runs/NAME-TIME where it is empty. InvalidArgument: it exists and is not
@@ -23,6 +23,9 @@ class RunFolder {
 
   // Writes a whole file, replacing one of that name at once or not at all.
   absl::Status Write(absl::string_view name, absl::string_view content) const;
+
+  // Makes checkpoints/ and returns its absolute path, for processes that run elsewhere.
+  absl::StatusOr<std::string> MakeCheckpointFolder() const;
 
   // Makes logs/ARM and returns its path.
   absl::StatusOr<std::string> MakeLogFolder(const std::string& arm) const;

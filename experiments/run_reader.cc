@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -11,8 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
+#include "experiments/communication.h"
 #include "experiments/run_database.h"
 #include "experiments/sqlite.h"
+#include "experiments/step_reader.h"
 
 namespace psring {
 namespace {
@@ -67,8 +70,9 @@ absl::Status ReadSteps(SqliteConnection& connection, int64_t run, ArmRecords* re
       connection, run,
       "SELECT rank, step, samples, loss, start_ns, total_ns, data_ns, forward_ns, "
       "backward_ns, exposed_ns, optimizer_ns, recording_ns, payload_out, payload_in, "
-      "peer_late_ns, waited_for, version_skew, skipped_buckets, digest "
-      "FROM steps LEFT JOIN digests USING (run, rank, step) "
+      "peer_late_ns, waited_for, version_skew, skipped_buckets, late, operations, "
+      "digest, not_ready_ns, on_wire_ns, working_ns, drift_max, drift_mean FROM steps "
+      "LEFT JOIN digests USING (run, rank, step) LEFT JOIN waits USING (run, rank, step) "
       "WHERE run = ? ORDER BY rank, step",
       [&](const SqliteStatement& row) -> absl::Status {
         const auto rank = static_cast<size_t>(row.Integer(0));
@@ -92,8 +96,17 @@ absl::Status ReadSteps(SqliteConnection& connection, int64_t run, ArmRecords* re
         if (!row.IsNull(15)) step.set_waited_for(static_cast<int>(row.Integer(15)));
         step.set_version_skew(row.Integer(16));
         step.set_skipped_buckets(static_cast<int>(row.Integer(17)));
-        if (row.IsNull(18)) return absl::OkStatus();
-        ASSIGN_OR_RETURN(const uint64_t digest, DigestOf(connection, row, 18));
+        step.set_late(row.Integer(18) != 0);
+        step.set_operations(row.Integer(19));
+        step.set_not_ready_ns(row.Integer(21));
+        step.set_on_wire_ns(row.Integer(22));
+        step.set_working_ns(row.Integer(23));
+        if (!row.IsNull(24)) {
+          step.set_drift_max(row.Real(24));
+          step.set_drift_mean(row.Real(25));
+        }
+        if (row.IsNull(20)) return absl::OkStatus();
+        ASSIGN_OR_RETURN(const uint64_t digest, DigestOf(connection, row, 20));
         step.set_parameter_digest(digest);
         return absl::OkStatus();
       });
@@ -169,11 +182,39 @@ absl::Status ReadTraffic(SqliteConnection& connection, int64_t run, ArmRecords* 
           out ? traffic.set_initial_out(bytes) : traffic.set_initial_in(bytes);
         } else if (kind == "snapshot") {
           out ? traffic.set_snapshot_out(bytes) : traffic.set_snapshot_in(bytes);
+        } else if (kind == "local payload") {
+          out ? traffic.set_local_payload_out(bytes)
+              : traffic.set_local_payload_in(bytes);
+        } else if (kind == "local other") {
+          out ? traffic.set_local_other_out(bytes) : traffic.set_local_other_in(bytes);
         } else if (kind == "wire") {
           out ? traffic.set_wire_out(bytes) : traffic.set_wire_in(bytes);
         }
         return absl::OkStatus();
       });
+}
+
+absl::Status ReadMemory(SqliteConnection& connection, int64_t run, ArmRecords* records) {
+  return ForEachRow(connection, run,
+                    "SELECT process, purpose, bytes FROM memory WHERE run = ?",
+                    [&](const SqliteStatement& row) {
+                      records->memory[row.Text(0)][row.Text(1)] = row.Integer(2);
+                      return absl::OkStatus();
+                    });
+}
+
+absl::Status ReadTensorDigests(SqliteConnection& connection, int64_t run,
+                               ArmRecords* records) {
+  return ForEachRow(connection, run,
+                    "SELECT rank, step, tensor, digest FROM tensor_digests WHERE run = ?",
+                    [&](const SqliteStatement& row) -> absl::Status {
+                      TensorDigest& digest = records->tensor_digests.emplace_back();
+                      digest.rank = static_cast<int>(row.Integer(0));
+                      digest.step = row.Integer(1);
+                      digest.tensor = static_cast<int>(row.Integer(2));
+                      ASSIGN_OR_RETURN(digest.digest, DigestOf(connection, row, 3));
+                      return absl::OkStatus();
+                    });
 }
 
 absl::Status ReadEvaluations(SqliteConnection& connection, int64_t run,
@@ -240,6 +281,46 @@ absl::Status ReadLinks(SqliteConnection& connection, int64_t run, ArmRecords* re
       });
 }
 
+// Of the comparison, whatever the run.
+absl::Status ReadProbedLinks(SqliteConnection& connection, ArmRecords* records) {
+  ASSIGN_OR_RETURN(
+      SqliteStatement row,
+      connection.Prepare("SELECT host, alike, between_racks, send_bit_s, receive_bit_s, "
+                         "queue_bytes, burst_bytes, congestion_control, latency_ns, "
+                         "out_bytes_s, in_bytes_s, idle FROM probed_links"));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, row.Next());
+    if (!more) return absl::OkStatus();
+    records->probed_links.push_back(
+        {.link = {.kind = {.send_bit_s = row.Integer(3),
+                           .receive_bit_s = row.Integer(4),
+                           .queue_bytes = row.Integer(5),
+                           .burst_bytes = row.Integer(6),
+                           .congestion_control = row.Text(7),
+                           .between_racks = row.Integer(2) != 0},
+                  .host = row.Text(0),
+                  .alike = static_cast<int>(row.Integer(1))},
+         .latency = absl::Nanoseconds(row.Integer(8)),
+         .out_bytes_s = row.Real(9),
+         .in_bytes_s = row.Real(10),
+         .idle = row.Real(11)});
+  }
+}
+
+// It takes a look at every bucket of every step.
+absl::Status ReadCommunication(SqliteConnection& connection, int64_t run,
+                               ArmRecords* records) {
+  ASSIGN_OR_RETURN(const RunFrame frame, ReadRunFrame(connection, run));
+  CommunicationMeter meter(frame.lockstep, &frame.clocks);
+  RETURN_IF_ERROR(ForEachStep(connection, run, frame.workers,
+                              [&](std::span<const StepRecord* const> steps) {
+                                meter.Add(steps);
+                                return absl::OkStatus();
+                              }));
+  records->communication = meter.Figures();
+  return absl::OkStatus();
+}
+
 // The time in which at least one bucket was on its way: workers' clocks start at the same
 // moment.
 absl::Status ReadMoving(SqliteConnection& connection, int64_t run, ArmRecords* records) {
@@ -273,10 +354,13 @@ absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& n
   RETURN_IF_ERROR(ReadSteps(*connection, run, &records));
   RETURN_IF_ERROR(ReadContributions(*connection, run, &records));
   RETURN_IF_ERROR(ReadTraffic(*connection, run, &records));
+  RETURN_IF_ERROR(ReadMemory(*connection, run, &records));
+  RETURN_IF_ERROR(ReadTensorDigests(*connection, run, &records));
   RETURN_IF_ERROR(ReadEvaluations(*connection, run, &records));
   RETURN_IF_ERROR(ReadRecording(*connection, run, &records));
   RETURN_IF_ERROR(ReadLinks(*connection, run, &records));
-  // It takes a look at every bucket of every step.
+  RETURN_IF_ERROR(ReadProbedLinks(*connection, &records));
+  RETURN_IF_ERROR(ReadCommunication(*connection, run, &records));
   if (!records.readings.empty()) {
     RETURN_IF_ERROR(ReadMoving(*connection, run, &records));
   }

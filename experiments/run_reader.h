@@ -11,7 +11,8 @@
 namespace psring {
 
 // The committed records of the arm's run with that seed, while it is written or
-// afterwards. Steps come without the times of their buckets. NotFound: no such run;
+// afterwards. Steps come without the times of their buckets, and of a run that has not
+// ended without the causes of exposed time. NotFound: no such run;
 // Internal: the file cannot be read, or is of another schema version.
 absl::StatusOr<ArmRecords> ReadArm(const std::string& path, const std::string& name,
                                    uint64_t seed);

@@ -7,13 +7,18 @@
 
 #include "absl/status/status.h"
 #include "experiments/arm_result.h"
+#include "experiments/expectations.h"
+#include "experiments/probe/probed_link.h"
 #include "proto/experiment.pb.h"
 
 namespace psring {
 
-// JSON text. `runs` are those of all arms and seeds; `outcome` is what ended the
-// comparison early, or OK.
-std::string SummaryJson(const Experiment& experiment, const std::vector<ArmResult>& runs,
+// JSON text. `probed` are the links that were probed before; `runs` are those of all arms
+// and seeds; `outcome` is what ended the comparison early, or OK.
+std::string SummaryJson(const Experiment& experiment,
+                        const std::vector<ProbedLink>& probed,
+                        const std::vector<ArmResult>& runs,
+                        const std::vector<ExpectationResult>& expectations,
                         const absl::Status& outcome);
 
 }  // namespace psring

@@ -1,8 +1,11 @@
 #include "experiments/text.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 namespace psring {
@@ -38,6 +41,18 @@ std::string WithThousands(int64_t number) {
     digits.insert(position, 1, ',');
   }
   return number < 0 ? absl::StrCat("-", digits) : digits;
+}
+
+std::string RoughPercent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
+
+std::string Enumerate(const std::string& what, const std::vector<std::string>& names,
+                      size_t most) {
+  if (names.size() == 1) return absl::StrCat(what, " ", names.front());
+  const size_t listed = names.size() > most ? most - 1 : names.size() - 1;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(listed);
+  const std::string last =
+      names.size() > most ? absl::StrCat(names.size() - listed, " more") : names.back();
+  return absl::StrCat(what, "s ", absl::StrJoin(names.begin(), end, ", "), " and ", last);
 }
 
 std::string FormatTable(const std::vector<std::string>& header,

@@ -37,5 +37,12 @@ TEST(FormatTableTest, CountsCharactersNotBytes) {
             "  total     7\n");
 }
 
+TEST(EnumerateTest, NamesAndCounts) {
+  EXPECT_EQ(Enumerate("rank", {"3"}, 4), "rank 3");
+  EXPECT_EQ(Enumerate("rank", {"1", "3"}, 4), "ranks 1 and 3");
+  EXPECT_EQ(Enumerate("rank", {"1", "2", "3", "5"}, 4), "ranks 1, 2, 3 and 5");
+  EXPECT_EQ(Enumerate("rank", {"1", "2", "3", "5", "6"}, 4), "ranks 1, 2, 3 and 2 more");
+}
+
 }  // namespace
 }  // namespace psring

@@ -1,9 +1,11 @@
 #include "experiments/traffic_audit.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "experiments/arm_result_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,12 +24,38 @@ class TrafficAuditTest : public testing::Test {
     traffic.set_payload_in(in);
     return traffic;
   }
+  static JobSpec OnHosts(JobSpec spec) {
+    spec.mutable_experiment()->mutable_cluster()->mutable_hosts()->set_link_mbit_s(10);
+    return spec;
+  }
   Certificate Certify(const JobSpec& spec) {
     return CertifyTraffic(spec, records_, TrafficOf(spec, records_));
   }
 
+  // Of the servers' two slots: what this worker has recorded.
+  void AddSteps(size_t rank, size_t steps) {
+    records_.steps.resize(std::max(records_.steps.size(), rank + 1));
+    records_.steps[rank].resize(steps);
+    for (StepRecord& step : records_.steps[rank]) step.set_operations(2);
+  }
+
   ArmRecords records_;
 };
+
+TEST(ServerImbalanceTest, IsTheMostThatOneSendsByTheMean) {
+  std::vector<EndpointTraffic> endpoints = {
+      {.name = "worker 0", .role = "worker", .payload_out = 1000}};
+  EXPECT_EQ(ServerImbalanceOf(endpoints), std::nullopt);
+  endpoints.push_back({.name = "server 0", .role = "server", .payload_in = 7});
+  endpoints.push_back({.name = "server 1", .role = "server"});
+  EXPECT_EQ(ServerImbalanceOf(endpoints), std::nullopt);  // Not reported.
+  endpoints[1].payload_out = 30;
+  EXPECT_EQ(ServerImbalanceOf(endpoints), 2);
+  endpoints[2].payload_out = 10;
+  EXPECT_EQ(ServerImbalanceOf(endpoints), 1.5);
+  endpoints[2].payload_out = 30;
+  EXPECT_EQ(ServerImbalanceOf(endpoints), 1);
+}
 
 // Each of 2 ranks sends and receives 40 bytes in each of 2 steps.
 TEST_F(TrafficAuditTest, TrafficEqualToTheFormulaPasses) {
@@ -77,12 +105,57 @@ TEST_F(TrafficAuditTest, TrafficBesideTheFormulaFailsWithBothNumbers) {
   EXPECT_THAT(Certify(spec).why, HasSubstr("worker 1 sent 84"));
 }
 
+// Right bytes over all steps do not make up for a step with too many.
+TEST_F(TrafficAuditTest, EveryStepIsHeldToItsOperations) {
+  AddTraffic("worker 0", 80, 80);
+  AddTraffic("worker 1", 80, 80);
+  JobSpec spec = RingSpec(2);
+  for (const bool sharded : {false, true}) {
+    spec.mutable_arm()->mutable_ring()->set_sharded_optimizer(sharded);
+    const int operations = sharded ? 4 : 2;  // Of two buckets.
+    records_.steps.assign(2, std::vector<StepRecord>(2));
+    for (auto& rank : records_.steps) {
+      for (StepRecord& step : rank) step.set_operations(operations);
+      rank[1].set_step(1);
+    }
+    EXPECT_EQ(TrafficOf(spec, records_)[1].formula_operations, operations);
+    EXPECT_EQ(Certify(spec).verdict, Verdict::kPass) << Certify(spec).why;
+    records_.steps[1][1].set_operations(3);
+    EXPECT_EQ(Certify(spec).verdict, Verdict::kFail);
+    EXPECT_EQ(Certify(spec).why,
+              absl::StrCat("worker 1 took 3 operations in step 1 where the formula says ",
+                           operations));
+  }
+}
+
+// Of 2 steps one was made before.
+TEST_F(TrafficAuditTest, ARestoredRunIsHeldToTheStepsThatWereLeft) {
+  JobSpec spec = ServersSpec(2, 1, Sync::RING);
+  for (int rank = 0; rank < 2; ++rank) spec.mutable_restored()->add_next_steps(1);
+  AddTraffic("worker 0", 40, 40);
+  AddTraffic("worker 1", 40, 40);
+  AddTraffic("server 0", 80, 80);
+  EXPECT_EQ(Certify(spec).verdict, Verdict::kPass) << Certify(spec).why;
+  EXPECT_EQ(TrafficOf(spec, records_)[2].steps, 1);
+  AddTraffic("server 0", 160, 160);
+  EXPECT_EQ(Certify(spec).verdict, Verdict::kFail);
+  // Of 4 contributions one was made before, and 3 are no whole number of steps.
+  spec = AsyncSpec(2);
+  spec.mutable_restored()->add_next_steps(1);
+  spec.mutable_restored()->add_next_steps(0);
+  AddSteps(0, 2);
+  AddSteps(1, 1);
+  AddTraffic("worker 0", 80, 80);
+  AddTraffic("worker 1", 40, 40);
+  AddTraffic("server 0", 120, 120);
+  EXPECT_EQ(Certify(spec).verdict, Verdict::kPass) << Certify(spec).why;
+}
+
 // 4 contributions, of which the fast worker makes 3; the servers see them all.
 TEST_F(TrafficAuditTest, AWorkerIsHeldToTheStepsThatItMade) {
   const JobSpec spec = AsyncSpec(2);
-  records_.steps.resize(2);
-  records_.steps[0].resize(3);
-  records_.steps[1].resize(1);
+  AddSteps(0, 3);
+  AddSteps(1, 1);
   AddTraffic("worker 0", 120, 120);
   AddTraffic("worker 1", 40, 40);
   AddTraffic("server 0", 160, 160).set_snapshot_out(40);
@@ -99,9 +172,8 @@ TEST_F(TrafficAuditTest, AWorkerIsHeldToTheStepsThatItMade) {
 
 // In lockstep no worker may make up for another.
 TEST_F(TrafficAuditTest, InLockstepEveryWorkerIsHeldToAllSteps) {
-  records_.steps.resize(2);
-  records_.steps[0].resize(3);
-  records_.steps[1].resize(1);
+  AddSteps(0, 3);
+  AddSteps(1, 1);
   AddTraffic("worker 0", 120, 120);
   AddTraffic("worker 1", 40, 40);
   AddTraffic("server 0", 160, 160);
@@ -120,6 +192,7 @@ TEST_F(TrafficAuditTest, LinksBesideTheProgramsCount) {
   AddTraffic("worker 0", 80, 80).set_initial_out(40);
   AddTraffic("worker 1", 80, 80).set_initial_in(40);
   records_.traffic["worker 0"].set_wire_out(150);
+  const JobSpec spec = OnHosts(RingSpec(2));
   HostsReading& reading = records_.readings.emplace_back();
   for (const char* host : {"worker 0", "worker 1"}) {
     for (const bool out : {false, true}) {
@@ -131,11 +204,13 @@ TEST_F(TrafficAuditTest, LinksBesideTheProgramsCount) {
                                .resent = out ? 1 : 0});
     }
   }
-  const std::vector<EndpointTraffic> endpoints = TrafficOf(RingSpec(2), records_);
+  const std::vector<EndpointTraffic> endpoints = TrafficOf(spec, records_);
+  EXPECT_EQ(endpoints[1].host, "worker 1");
   ASSERT_TRUE(endpoints[0].link_out.has_value());
   const LinkAudit& out = *endpoints[0].link_out;
   EXPECT_EQ(out.kernel, 450);
   EXPECT_EQ(out.packets, 4);
+  EXPECT_EQ(out.formula, 80);
   EXPECT_EQ(out.payload, 80);
   EXPECT_EQ(out.other_payload, 40);
   EXPECT_EQ(out.framing, 30);
@@ -147,11 +222,113 @@ TEST_F(TrafficAuditTest, LinksBesideTheProgramsCount) {
   ASSERT_TRUE(endpoints[1].link_in.has_value());
   EXPECT_EQ(endpoints[1].link_in->framing, std::nullopt);
   EXPECT_EQ(endpoints[1].link_in->rest, 450 - 80 - 40 - 4 * 66);
-  EXPECT_EQ(Certify(RingSpec(2)).verdict, Verdict::kPass);
+  EXPECT_EQ(Certify(spec).verdict, Verdict::kPass);
 
   reading.links[3].bytes = 79;
-  EXPECT_EQ(Certify(RingSpec(2)).why,
-            "worker 1 counts 80 bytes out, more than the 79 that its link has carried");
+  EXPECT_EQ(
+      Certify(spec).why,
+      "on the host of worker 1, 80 bytes are counted out, more than the 79 that its "
+      "link has carried");
+}
+
+// Three workers and a server beside worker 0, of 40 bytes and two steps.
+class ColocatedTrafficTest : public TrafficAuditTest {
+ protected:
+  ColocatedTrafficTest() : spec_(OnHosts(ServersSpec(3, 1, Sync::RING))) {
+    spec_.mutable_experiment()->mutable_cluster()->mutable_hosts()->set_colocated_servers(
+        true);
+    TrafficRecord& beside = AddTraffic("worker 0", 80, 80);
+    beside.set_initial_out(40);
+    beside.set_initial_in(40);
+    beside.set_snapshot_in(40);
+    SetLocal(&beside, 80, 80, 40, 80);
+    AddTraffic("worker 1", 80, 80).set_initial_in(40);
+    AddTraffic("worker 2", 80, 80).set_initial_in(40);
+    TrafficRecord& server = AddTraffic("server 0", 240, 240);
+    server.set_initial_out(120);
+    server.set_initial_in(40);
+    server.set_snapshot_out(40);
+    SetLocal(&server, 80, 80, 80, 40);
+    HostsReading& reading = records_.readings.emplace_back();
+    for (const char* host : {"worker 0", "worker 1", "worker 2"}) {
+      for (const bool out : {false, true}) {
+        reading.links.push_back(
+            {.host = host, .out = out, .bytes = 1000, .packets = 2, .resent = 0});
+      }
+    }
+  }
+  static void SetLocal(TrafficRecord* traffic, int64_t payload_out, int64_t payload_in,
+                       int64_t other_out, int64_t other_in) {
+    traffic->set_local_payload_out(payload_out);
+    traffic->set_local_payload_in(payload_in);
+    traffic->set_local_other_out(other_out);
+    traffic->set_local_other_in(other_in);
+  }
+
+  JobSpec spec_;
+};
+
+TEST_F(ColocatedTrafficTest, AHostsLinkHasOneRowForAllOnItWithoutWhatStaysThere) {
+  const std::vector<EndpointTraffic> endpoints = TrafficOf(spec_, records_);
+  ASSERT_EQ(endpoints.size(), 4);
+  for (const EndpointTraffic& endpoint : endpoints) {
+    EXPECT_EQ(endpoint.host, endpoint.role == "server" ? "worker 0" : endpoint.name);
+    EXPECT_EQ(endpoint.link_out.has_value(), endpoint.role == "worker");
+    EXPECT_EQ(endpoint.link_in.has_value(), endpoint.role == "worker");
+  }
+  // Worker 0 sends nothing beyond its host, the server to two workers.
+  const LinkAudit& out = *endpoints[0].link_out;
+  EXPECT_EQ(out.formula, 2 * 80);
+  EXPECT_EQ(out.payload, 2 * 80);
+  EXPECT_EQ(out.other_payload, 2 * 40);
+  EXPECT_EQ(out.headers, 2 * 66);
+  EXPECT_EQ(out.rest, 1000 - 2 * 80 - 2 * 40 - 2 * 66);
+  EXPECT_EQ(endpoints[0].link_in->formula, 2 * 80);
+  EXPECT_EQ(endpoints[0].link_in->payload, 2 * 80);
+  EXPECT_EQ(endpoints[0].link_in->other_payload, 0);
+  // The others are on the network with all that they send.
+  EXPECT_EQ(endpoints[2].link_out->formula, 80);
+  EXPECT_EQ(endpoints[2].link_out->payload, 80);
+  EXPECT_EQ(endpoints[2].link_in->other_payload, 40);
+  EXPECT_EQ(Certify(spec_).verdict, Verdict::kPass);
+
+  records_.readings[0].links[1].bytes = 239;
+  EXPECT_EQ(Certify(spec_).why,
+            "on the host of worker 0, 240 bytes are counted out, more than the 239 that "
+            "its link has carried");
+}
+
+// `wire` leaves out connections that stay on a host.
+TEST_F(ColocatedTrafficTest, FramingIsOfAllProcessesOfTheHost) {
+  for (auto& [name, traffic] : records_.traffic) traffic.set_wire_out(1000);
+  const std::vector<EndpointTraffic> endpoints = TrafficOf(spec_, records_);
+  const LinkAudit& shared = *endpoints[0].link_out;
+  EXPECT_EQ(shared.framing, 2000 - shared.payload - shared.other_payload);
+  EXPECT_EQ(endpoints[1].link_out->framing, 1000 - 80);
+  records_.traffic["server 0"].clear_wire_out();
+  EXPECT_EQ(TrafficOf(spec_, records_)[0].link_out->framing, std::nullopt);
+}
+
+TEST_F(ColocatedTrafficTest, WhatStaysOnAHostIsHeldToTheFormula) {
+  records_.traffic["server 0"].set_local_payload_in(40);
+  records_.readings[0].links[0].bytes = 180;  // As without those 40, on the host of both.
+  EXPECT_EQ(Certify(spec_).verdict, Verdict::kFail);
+  EXPECT_EQ(Certify(spec_).why,
+            "server 0 sent 80 bytes on its host where the formula says 80 and received "
+            "40 where it says 80");
+}
+
+// 6 contributions, 3 of them of the worker beside the server.
+TEST_F(ColocatedTrafficTest, WithoutLockstepAServersLocalPartIsOfItsWorkersSteps) {
+  spec_.mutable_arm()->mutable_parameter_server()->mutable_async();
+  AddSteps(0, 3);
+  AddSteps(1, 2);
+  AddSteps(2, 1);
+  SetLocal(&AddTraffic("worker 0", 120, 120), 120, 120, 40, 80);
+  AddTraffic("worker 2", 40, 40);
+  SetLocal(&records_.traffic["server 0"], 120, 120, 80, 40);
+  EXPECT_EQ(Certify(spec_).verdict, Verdict::kPass) << Certify(spec_).why;
+  EXPECT_EQ(TrafficOf(spec_, records_)[0].link_out->formula, 80 + 40);
 }
 
 TEST_F(TrafficAuditTest, OneProcessHasNoTraffic) {

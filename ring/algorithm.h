@@ -25,8 +25,8 @@ struct OperationBytes {
   friend bool operator==(const OperationBytes&, const OperationBytes&) = default;
 };
 
-// Up to so many bytes halving-doubling sums by recursive doubling: fewer messages one
-// after the other, for more bytes.
+// What as floats is up to so many bytes halving-doubling sums by recursive doubling:
+// fewer messages one after the other, for more bytes.
 inline constexpr int64_t kDoublingBytes = 64 << 10;
 
 // Appends the moves of `position`. A barrier is a sum of N elements of no interest. The
@@ -41,7 +41,8 @@ std::vector<int> LinkedPositions(Algorithm algorithm, int position, int ranks);
 
 // The payload of all moves, by formula.
 OperationBytes PayloadBytes(Algorithm algorithm, OperationKind kind, int64_t count,
-                            int position, int ranks);
+                            int position, int ranks,
+                            int64_t element_bytes = sizeof(float));
 
 }  // namespace psring
 

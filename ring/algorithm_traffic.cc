@@ -86,7 +86,7 @@ OperationBytes HalvingDoublingElements(OperationKind kind, const Part& part) {
 }  // namespace
 
 OperationBytes PayloadBytes(Algorithm algorithm, OperationKind kind, int64_t count,
-                            int position, int ranks) {
+                            int position, int ranks, int64_t element_bytes) {
   if (ranks == 1) return {};
   const Part part{.count = count, .position = position, .ranks = ranks};
   const auto elements = [&]() -> OperationBytes {
@@ -103,8 +103,7 @@ OperationBytes PayloadBytes(Algorithm algorithm, OperationKind kind, int64_t cou
         LOG(FATAL) << "unknown algorithm " << algorithm;
     }
   }();
-  const int64_t float_bytes = sizeof(float);
-  return {.out = elements.out * float_bytes, .in = elements.in * float_bytes};
+  return {.out = elements.out * element_bytes, .in = elements.in * element_bytes};
 }
 
 }  // namespace psring

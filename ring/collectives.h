@@ -6,8 +6,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/device_span.h"
 #include "common/gradient_exchange.h"
+#include "ring/elements.h"
 
 namespace psring {
 
@@ -20,7 +22,7 @@ struct OperationTag {
 
 // One rank's part in the operations of all: every rank calls the same ones, with the same
 // tags and counts, in the same order. All work in place, in host memory, on any count and
-// any alignment of whole floats, and block until this rank has its result. Of N chunks,
+// any alignment of whole elements, and block until this rank has its result. Of N chunks,
 // chunk p is PartitionRange(count, N, p), and belongs to the rank at position p of the
 // ring (common/ring_order.h).
 //
@@ -34,12 +36,14 @@ class Collectives {
  public:
   virtual ~Collectives() = default;
 
-  // The sums over all ranks: on every rank the same bits.
-  virtual absl::Status AllReduce(OperationTag tag, DeviceSpan values) = 0;
+  // The sums over all ranks: on every rank the same bits. Sums of numbers of 16 bits are
+  // rounded at every addition. Here and below kUnimplemented: not for elements of that
+  // type.
+  virtual absl::Status AllReduce(OperationTag tag, Elements values) = 0;
   // The sums of this rank's chunk; the other values are undefined.
-  virtual absl::Status ReduceScatter(OperationTag tag, DeviceSpan values) = 0;
+  virtual absl::Status ReduceScatter(OperationTag tag, Elements values) = 0;
   // Every rank's chunk as it is there.
-  virtual absl::Status AllGather(OperationTag tag, DeviceSpan values) = 0;
+  virtual absl::Status AllGather(OperationTag tag, Elements values) = 0;
   // The values of rank 0. When it returns on rank 0, all ranks have them. Counted as
   // initial traffic, everything else as that of a step.
   virtual absl::Status Broadcast(DeviceSpan values) = 0;
@@ -51,6 +55,8 @@ class Collectives {
   virtual void Abort(absl::Status reason) = 0;
 
   virtual ExchangeTraffic traffic() const = 0;
+  // How long the operations so far have added values up. The thread's that calls them.
+  virtual absl::Duration working() const = 0;
   // Whom an operation may wait for, for messages: "worker 0 (10.0.0.2:4711) and worker 2
   // (10.0.0.4:4711)".
   virtual std::string Awaited() const = 0;

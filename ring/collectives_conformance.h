@@ -71,7 +71,7 @@ inline std::vector<uint32_t> Bits(const std::vector<float>& values, Range range)
       std::vector<float>(values.begin() + range.begin, values.begin() + range.end()));
 }
 
-using Collective = absl::Status (Collectives::*)(OperationTag, DeviceSpan);
+using Collective = absl::Status (Collectives::*)(OperationTag, Elements);
 
 class CollectivesTest : public testing::TestWithParam<std::tuple<Algorithm, Over>> {
  protected:

@@ -73,6 +73,7 @@ class FaultyTransport final : public Transport {
     RETURN_IF_ERROR(inner_->Wait(interests, timeout));
     return Cause{};
   }
+  void DoWake() override { inner_->Wake(); }
   void DoSayWaiting(bool waiting) override { inner_->SayWaiting(waiting); }
   bool DoSaysWaiting(int peer) override { return inner_->SaysWaiting(peer); }
   void DoAbort(const Failure& reason) override {

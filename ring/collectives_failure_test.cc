@@ -13,7 +13,9 @@ std::vector<std::unique_ptr<Transport>> Make(int ranks) {
 
 INSTANTIATE_TEST_SUITE_P(All, CollectivesFailureTest,
                          CollectivesOver({{"InProcess", &Make<TransportKind::kInProcess>},
-                                          {"Tcp", &Make<TransportKind::kTcp>}}),
+                                          {"Tcp", &Make<TransportKind::kTcp>},
+                                          {"TcpDelayed",
+                                           &Make<TransportKind::kTcpDelayed>}}),
                          CollectivesTestName);
 
 }  // namespace

@@ -32,8 +32,8 @@ void ExpectRightSums(const std::vector<std::unique_ptr<AnyCollectives>>& collect
   const auto statuses = RunRanks(kRanks, [&](int rank) -> absl::Status {
     std::vector<float> values(kCount);
     for (int64_t i = 0; i < kCount; ++i) values[i] = Term(rank, i);
-    RETURN_IF_ERROR(
-        collectives[rank]->AllReduce({}, {.data = values.data(), .count = kCount}));
+    RETURN_IF_ERROR(collectives[rank]->AllReduce(
+        {}, DeviceSpan{.data = values.data(), .count = kCount}));
     for (int64_t i = 0; i < kCount; ++i) {
       if (values[i] == Term(0, i) + Term(1, i)) continue;
       return absl::DataLossError(absl::StrCat("element ", i, " is ", values[i]));

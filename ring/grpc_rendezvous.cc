@@ -68,12 +68,12 @@ GrpcLanes::GrpcLanes(std::unique_ptr<GrpcServerListener> listener, const RingMem
 }
 
 GrpcLanes::~GrpcLanes() {
-  GrpcLanePtr refused;
+  std::vector<GrpcLanePtr> refused;
   {
     MutexLock lock(&monitor_.mutex);
-    refused = misfit_lane_;
+    refused = misfit_lanes_;
   }
-  if (refused != nullptr) AwaitOver({refused}, kLingerLimit);
+  AwaitOver(refused, kLingerLimit);
   const std::vector<GrpcLanePtr> lanes = All();
   for (const GrpcLanePtr& lane : lanes) lane->Leave();
   if (!AwaitOver(lanes, connected_ ? kLingerLimit : absl::ZeroDuration())) {
@@ -104,7 +104,7 @@ absl::Status GrpcLanes::Connect(absl::Duration timeout) {
             lane.reset();  // The caller gave up on this call; it may call again.
             continue;
           }
-          return Annotate(FromGrpc(lane->status_locked()), link.name);
+          return Annotate(LossOfLocked(link), link.name);
         }
         if (!link.calls) continue;
         const absl::Status judgement =
@@ -177,7 +177,7 @@ void GrpcLanes::Answer(const GrpcLanePtr& lane) {
     if (absl::IsFailedPrecondition(judgement)) {
       MutexLock lock(&monitor_.mutex);
       misfit_ = judgement;
-      misfit_lane_ = lane;
+      misfit_lanes_.push_back(lane);
       monitor_.changed.NotifyAll();
     }
     lane->Refuse(absl::FailedPreconditionError(judgement.message()));
@@ -216,6 +216,27 @@ bool GrpcLanes::AwaitOver(const std::vector<GrpcLanePtr>& lanes, absl::Duration 
     if (timed_out) return false;
     timed_out = monitor_.changed.WaitUntil(&monitor_.mutex, deadline);
   }
+}
+
+// Why a called peer is lost, once a call to it is over. A peer that refuses one call and
+// leaves cuts the others off, so a refusal counts before a cut, and is waited for.
+absl::Status GrpcLanes::LossOfLocked(const PeerLanes& link) {
+  std::vector<GrpcLanePtr> lanes = link.lanes;
+  lanes.push_back(link.control);
+  const auto refused = [](const GrpcLanePtr& lane) {
+    return lane->over_locked() &&
+           lane->status_locked().error_code() == grpc::StatusCode::FAILED_PRECONDITION;
+  };
+  const auto deadline = SteadyDeadline(kLingerLimit);
+  for (bool timed_out = false;;) {
+    if (const auto found = std::ranges::find_if(lanes, refused); found != lanes.end()) {
+      return FromGrpc((*found)->status_locked());
+    }
+    if (timed_out || std::ranges::all_of(lanes, &GrpcLane::over_locked)) break;
+    timed_out = monitor_.changed.WaitUntil(&monitor_.mutex, deadline);
+  }
+  return FromGrpc(
+      (*std::ranges::find_if(lanes, &GrpcLane::over_locked))->status_locked());
 }
 
 absl::Status GrpcLanes::TimeoutErrorLocked() {

@@ -87,6 +87,8 @@ class GrpcLanes {
   void Answer(const GrpcLanePtr& lane);
   std::vector<GrpcLanePtr> All();
   bool AwaitOver(const std::vector<GrpcLanePtr>& lanes, absl::Duration limit);
+  absl::Status LossOfLocked(const PeerLanes& link)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(monitor_.mutex);
   absl::Status TimeoutErrorLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(monitor_.mutex);
 
   const std::unique_ptr<GrpcServerListener> listener_;
@@ -95,7 +97,8 @@ class GrpcLanes {
   std::vector<PeerLanes> links_;  // Guarded by the monitor's mutex until connected.
   bool connected_ = false;        // The same.
   absl::Status misfit_ ABSL_GUARDED_BY(monitor_.mutex);
-  GrpcLanePtr misfit_lane_ ABSL_GUARDED_BY(monitor_.mutex);  // Whose caller is told.
+  // Whose callers are told before this rank leaves.
+  std::vector<GrpcLanePtr> misfit_lanes_ ABSL_GUARDED_BY(monitor_.mutex);
   std::thread thread_;
 };
 

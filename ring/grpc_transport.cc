@@ -95,7 +95,7 @@ class GrpcTransport final : public Transport {
       {
         MutexLock lock(&monitor_.mutex);
         for (;;) {
-          if (aborted_) return Cause{};
+          if (aborted_ || std::exchange(woken_, false)) return Cause{};
           for (const Interest& interest : interests) {
             const std::optional<Cause> cause = CauseLocked(interest);
             if (cause.has_value()) return *cause;
@@ -140,6 +140,12 @@ class GrpcTransport final : public Transport {
   bool Ended(const GrpcLane& lane) {
     MutexLock lock(&monitor_.mutex);
     return lane.ended_locked();
+  }
+
+  void DoWake() override {
+    MutexLock lock(&monitor_.mutex);
+    woken_ = true;
+    monitor_.changed.NotifyAll();
   }
 
   void DoSayWaiting(bool waiting) override { Tell(EncodeWaiting(waiting)); }
@@ -199,6 +205,7 @@ class GrpcTransport final : public Transport {
   std::vector<PeerLanes*> by_rank_;
   PeerLanes* lost_ = nullptr;  // Whom a wait has found to be lost.
   bool aborted_ ABSL_GUARDED_BY(monitor_.mutex) = false;
+  bool woken_ ABSL_GUARDED_BY(monitor_.mutex) = false;  // By a Wake not yet taken.
 };
 
 }  // namespace

@@ -1,10 +1,17 @@
 #include "ring/grpc_transport.h"
 
+#include <chrono>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "ring/grpc_test_util.h"
 #include "ring/ring_test_util.h"
+#include "ring/tcp_handshake.h"
 #include "ring/transport_conformance.h"
 
 namespace psring {
@@ -38,6 +45,54 @@ TEST(GrpcTransportTest, PeersWithOtherLayoutsFailAtOnceOnBothSides) {
   });
   EXPECT_THAT(statuses, testing::Each(StatusIs(absl::StatusCode::kFailedPrecondition,
                                                HasSubstr("tensors or buckets differ"))));
+}
+
+// Cuts the call for control messages off, and then refuses the others.
+class CutThenRefuse final : public grpc::CallbackGenericService {
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Reactor(bool cut) {
+      if (cut) {
+        Finish({grpc::StatusCode::UNAVAILABLE, "cut off"});
+        return;
+      }
+      later_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(50),
+                 [this](bool) {
+                   Finish({grpc::StatusCode::FAILED_PRECONDITION, "its tensors differ"});
+                 });
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    grpc::Alarm later_;
+  };
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    Handshake handshake{};
+    for (const auto& [key, value] : context->client_metadata()) {
+      if (value.size() == sizeof(handshake)) {
+        std::memcpy(&handshake, value.data(), sizeof(handshake));
+      }
+    }
+    return new Reactor(handshake.connection == kControlConnection);
+  }
+};
+
+TEST(GrpcTransportTest, ARefusalCountsMoreThanTheCutThatCameBeforeIt) {
+  CutThenRefuse service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&service);
+  const std::unique_ptr<grpc::Server> peer = builder.BuildAndStart();
+  const auto connected =
+      ConnectPeersOverGrpc(ListenOnLoopback(), Member(0, 2),
+                           {{.rank = 1, .listens_at = absl::StrCat("127.0.0.1:", port)}},
+                           false, absl::Seconds(60));
+  EXPECT_THAT(connected, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                  HasSubstr("its tensors differ")));
+  peer->Shutdown();
 }
 
 TEST(GrpcTransportTest, TheDeadlineNamesWhoNeverCame) {

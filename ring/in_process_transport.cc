@@ -1,54 +1,21 @@
 #include "ring/in_process_transport.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "ring/pipe.h"
 
 namespace psring {
 namespace {
-
-// Bytes on their way: circular, never more than its size.
-class Pipe {
- public:
-  void Resize(size_t bytes) { buffer_.resize(bytes); }
-  bool empty() const { return filled_ == 0; }
-  bool full() const { return filled_ == buffer_.size(); }
-
-  size_t Put(std::span<const std::byte> bytes) {
-    const size_t taken = std::min(bytes.size(), buffer_.size() - filled_);
-    const size_t begin = (first_ + filled_) % buffer_.size();
-    const size_t before_wrap = std::min(taken, buffer_.size() - begin);
-    std::copy_n(bytes.begin(), before_wrap, buffer_.begin() + begin);
-    std::copy_n(bytes.begin() + before_wrap, taken - before_wrap, buffer_.begin());
-    filled_ += taken;
-    return taken;
-  }
-
-  size_t Take(std::span<std::byte> bytes) {
-    const size_t taken = std::min(bytes.size(), filled_);
-    const size_t before_wrap = std::min(taken, buffer_.size() - first_);
-    std::copy_n(buffer_.begin() + first_, before_wrap, bytes.begin());
-    std::copy_n(buffer_.begin(), taken - before_wrap, bytes.begin() + before_wrap);
-    first_ = (first_ + taken) % buffer_.size();
-    filled_ -= taken;
-    return taken;
-  }
-
- private:
-  std::vector<std::byte> buffer_;
-  size_t first_ = 0;   // Index of the oldest byte.
-  size_t filled_ = 0;  // Bytes in the buffer.
-};
 
 // What the ranks share. One lock for all: it is held for a copy of at most one link's
 // bytes, and closing concerns many links at once.
 struct Shared {
   struct Station {
     CondVar changed;                // Something this rank may wait for has happened.
+    bool woken = false;             // By a Wake that no wait has taken yet.
     bool left = false;              // Its transport was aborted or destroyed.
     std::optional<Failure> reason;  // Of the abort.
     bool waiting = false;           // As it says.
@@ -112,7 +79,8 @@ class InProcessTransport final : public Transport {
     MutexLock lock(&shared_->mutex);
     Shared::Station& own = shared_->stations[rank()];
     for (bool timed_out = false;;) {
-      if (own.left) return Cause{};  // Aborted; the caller knows why.
+      // Where aborted, the caller knows why.
+      if (own.left || std::exchange(own.woken, false)) return Cause{};
       for (const Interest& interest : interests) {
         const Shared::Station& peer = shared_->stations[interest.peer];
         if (interest.send != SendInterest::kNone && peer.left) {
@@ -128,6 +96,13 @@ class InProcessTransport final : public Transport {
       if (timed_out) return absl::DeadlineExceededError("nothing moved");
       timed_out = own.changed.WaitUntil(&shared_->mutex, deadline);
     }
+  }
+
+  void DoWake() override {
+    MutexLock lock(&shared_->mutex);
+    Shared::Station& own = shared_->stations[rank()];
+    own.woken = true;
+    own.changed.NotifyAll();
   }
 
   void DoSayWaiting(bool waiting) override {

@@ -8,10 +8,24 @@ namespace psring {
 
 static_assert(std::endian::native == std::endian::little);
 
+namespace {
+
+const char* NameOf(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return "floats";
+    case ElementType::kBf16:
+      return "bf16 numbers";
+    case ElementType::kFp16:
+      return "fp16 numbers";
+  }
+  return "unknown elements";
+}
+
+}  // namespace
+
 std::string Describe(const OperationHeader& header) {
-  const std::string size = absl::StrCat(
-      header.count,
-      header.element_type == ElementType::kFloat32 ? " floats" : " unknown elements");
+  const std::string size = absl::StrCat(header.count, " ", NameOf(header.element_type));
   const std::string which =
       absl::StrCat(" of bucket ", header.bucket, " (", size, ") at step ", header.step);
   switch (header.kind) {

@@ -18,7 +18,7 @@ enum class OperationKind : uint32_t {
   kAllGather = 4,
   kBarrier = 5,
 };
-enum class ElementType : uint32_t { kFloat32 = 1 };
+enum class ElementType : uint32_t { kFloat32 = 1, kBf16 = 2, kFp16 = 3 };
 
 // As it lies on the wire, in the byte order of the (little-endian) hosts. One that came
 // from outside may hold any bytes, enumerators that do not exist included.

@@ -40,7 +40,9 @@ TEST(OperationHeaderTest, EachFieldMattersAndBothSidesAreNamed) {
       {with([](auto& h) { h.step = -1; }), "at step -1"},
       {with([](auto& h) { h.count = 101; }), "(101 floats)"},
       {with([](auto& h) { h.bucket = 4; }), "sum of bucket 4"},
-      {with([](auto& h) { h.element_type = ElementType{2}; }), "(100 unknown elements)"},
+      {with([](auto& h) { h.element_type = ElementType::kBf16; }), "(100 bf16 numbers)"},
+      {with([](auto& h) { h.element_type = ElementType::kFp16; }), "(100 fp16 numbers)"},
+      {with([](auto& h) { h.element_type = ElementType{9}; }), "(100 unknown elements)"},
   };
   for (const auto& test : cases) {
     EXPECT_THAT(

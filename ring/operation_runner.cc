@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/arithmetic.h"
 #include "common/errors.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
@@ -25,8 +24,8 @@
 // hand-overs between threads.
 //
 // An adding move receives into a small staging buffer that stays in the cache together
-// with the destination, and adds whole floats from there; the odd bytes of a float that
-// is still coming wait in its flow. A replacing move receives where the bytes belong.
+// with the destination, and adds whole elements from there; the odd bytes of one that is
+// still coming wait in its flow. A replacing move receives where the bytes belong.
 //
 // A header goes out together with the first payload, and comes in with it. The header of
 // a stream that only acknowledges goes when everything else is done.
@@ -35,7 +34,7 @@ namespace psring {
 namespace {
 
 constexpr size_t kMaxSendBytes = 128 * 1024;
-constexpr size_t kFloatBytes = sizeof(float);
+constexpr size_t kMostElementBytes = sizeof(float);
 constexpr size_t kHeaderBytes = sizeof(OperationHeader);
 // How long a rank that has found itself stalled looks for who is to blame.
 constexpr absl::Duration kInquiry = absl::Seconds(1);
@@ -43,9 +42,6 @@ constexpr absl::Duration kInquiry = absl::Seconds(1);
 bool IsSend(MoveKind kind) {
   return kind == MoveKind::kSend || kind == MoveKind::kAcknowledge;
 }
-
-int64_t BeginByte(const Move& move) { return move.range.begin * int64_t{kFloatBytes}; }
-int64_t ByteCount(const Move& move) { return move.range.count * int64_t{kFloatBytes}; }
 
 }  // namespace
 
@@ -60,7 +56,7 @@ struct OperationRunner::Flow {
   size_t header_sent = 0;
   size_t header_received = 0;
   OperationHeader their_header;
-  std::array<std::byte, kFloatBytes> odd = {};  // Of a float that is still coming.
+  std::array<std::byte, kMostElementBytes> odd = {};  // Of one that is still coming.
   size_t odd_bytes = 0;
   bool all_sent = false;
   bool all_received = false;
@@ -68,12 +64,10 @@ struct OperationRunner::Flow {
   bool header_is_theirs() const { return header_received == kHeaderBytes; }
 };
 
-// Where the floats that are being added wait; about what stays in the cache together with
-// their destination.
+// Where the elements that are being added wait; about what stays in the cache together
+// with their destination. Whole elements of any type.
 struct alignas(64) OperationRunner::Staging {
-  std::array<float, 16 * 1024> floats;
-
-  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(floats)); }
+  std::array<std::byte, 64 * 1024> bytes;
 };
 
 OperationRunner::OperationRunner(Transport* transport, LinkCounters* counters,
@@ -91,6 +85,7 @@ OperationRunner::~OperationRunner() = default;
 
 absl::Status OperationRunner::Run(const Operation& operation) {
   operation_ = &operation;
+  element_bytes_ = BytesOf(operation.values.type);
   Prepare();
   const absl::Status status = MoveAll();
   const absl::Status explained = status.ok() ? status : Explain(status);
@@ -183,9 +178,9 @@ absl::StatusOr<size_t> OperationRunner::SendSome(Flow& flow) {
   std::span<const std::byte> payload;
   if (flow.send < operation_->moves.size()) {
     const Move& move = operation_->moves[flow.send];
-    payload = std::as_bytes(operation_->values)
-                  .subspan(BeginByte(move) + done_bytes_[flow.send],
-                           std::min(MovableBytes(flow.send), kMaxSendBytes));
+    payload = operation_->values.all_bytes().subspan(
+        BeginByte(move) + done_bytes_[flow.send],
+        std::min(MovableBytes(flow.send), kMaxSendBytes));
   }
   if (header.empty() && payload.empty()) return size_t{0};
   ASSIGN_OR_RETURN(const size_t sent, transport_->TrySend(flow.peer, header, payload));
@@ -214,10 +209,10 @@ absl::StatusOr<size_t> OperationRunner::ReceiveSome(Flow& flow) {
     const Move& move = operation_->moves[flow.receive];
     const size_t movable = MovableBytes(flow.receive);
     if (move.kind == MoveKind::kReplace) {
-      payload = std::as_writable_bytes(operation_->values)
-                    .subspan(BeginByte(move) + done_bytes_[flow.receive], movable);
+      payload = operation_->values.all_bytes().subspan(
+          BeginByte(move) + done_bytes_[flow.receive], movable);
     } else if (movable > flow.odd_bytes) {
-      const std::span<std::byte> staging = staging_->bytes();
+      const std::span<std::byte> staging = staging_->bytes;
       std::memcpy(staging.data(), flow.odd.data(), flow.odd_bytes);
       payload = staging.first(std::min(staging.size(), movable)).subspan(flow.odd_bytes);
     }
@@ -249,15 +244,16 @@ void OperationRunner::Deal(Flow& flow, size_t received) {
     done += static_cast<int64_t>(received);
   } else {
     const size_t staged = flow.odd_bytes + received;
-    const size_t whole = staged / kFloatBytes;
-    const auto position =
-        static_cast<size_t>(move.range.begin + done / int64_t{kFloatBytes});
-    AddInPlace(operation_->values.subspan(position, whole),
-               std::span(staging_->floats).first(whole));
-    done += static_cast<int64_t>(whole * kFloatBytes);
-    flow.odd_bytes = staged - whole * kFloatBytes;
-    std::memcpy(flow.odd.data(), staging_->bytes().data() + whole * kFloatBytes,
-                flow.odd_bytes);
+    const size_t whole = staged - staged % element_bytes_;
+    const auto position = static_cast<size_t>(BeginByte(move) + done);
+    const auto start = std::chrono::steady_clock::now();
+    AddElements(operation_->values.type,
+                operation_->values.all_bytes().subspan(position, whole),
+                std::span(staging_->bytes).first(whole));
+    working_ += std::chrono::steady_clock::now() - start;
+    done += static_cast<int64_t>(whole);
+    flow.odd_bytes = staged - whole;
+    std::memcpy(flow.odd.data(), staging_->bytes.data() + whole, flow.odd_bytes);
   }
   SkipTo(flow.receive, /*sends=*/false, flow.peer);
 }

@@ -3,6 +3,7 @@
 #define PSRING_RING_OPERATION_RUNNER_H_
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/link_counters.h"
+#include "ring/elements.h"
 #include "ring/move.h"
 #include "ring/operation_header.h"
 #include "ring/transport.h"
@@ -24,7 +26,7 @@ namespace psring {
 struct Operation {
   OperationHeader header;
   const MoveList& moves;
-  std::span<float> values;
+  Elements values;
   // What its payload counts as; of what is not a tensor's nothing is counted.
   std::optional<TrafficKind> traffic;
 };
@@ -46,6 +48,9 @@ class OperationRunner {
   // transport.
   absl::Status Run(const Operation& operation);
 
+  // How long all operations so far have added values up.
+  absl::Duration working() const { return absl::FromChrono(working_); }
+
  private:
   struct Flow;
   struct Staging;
@@ -58,6 +63,8 @@ class OperationRunner {
   void Deal(Flow& flow, size_t received_bytes);
   void SkipTo(int& move, bool sends, int peer) const;
   size_t MovableBytes(int index) const;
+  int64_t BeginByte(const Move& move) const { return move.range.begin * element_bytes_; }
+  int64_t ByteCount(const Move& move) const { return move.range.count * element_bytes_; }
   bool HeaderMayGo(const Flow& flow) const;
   std::span<const Interest> GatherInterests();
   std::vector<int> Awaited(bool silent) const;
@@ -70,9 +77,11 @@ class OperationRunner {
   const std::unique_ptr<Staging> staging_;
 
   const Operation* operation_ = nullptr;  // While it runs.
+  int64_t element_bytes_ = 0;             // Of it.
   std::vector<int64_t> done_bytes_;       // By move.
   std::vector<Flow> flows_;               // One per peer of the operation.
   std::vector<Interest> interests_;
+  std::chrono::nanoseconds working_ = {};
 };
 
 }  // namespace psring

@@ -111,7 +111,7 @@ std::vector<float> TrainSerially(int ranks) {
 
 // One rank: the exchange with the buffers that are bound to it.
 struct Replica {
-  Replica(int rank, int ranks, DeviceBuffer own_gradients,
+  Replica(int rank, int ranks, bool sharded, DeviceBuffer own_gradients,
           std::unique_ptr<Collectives> collectives)
       : rank(rank),
         parameters(InitialParameters(rank)),
@@ -120,7 +120,9 @@ struct Replica {
         exchange(std::make_unique<RingExchange>(
             ranks, plan, TestOptimizer(),
             std::make_shared<ComputedStepConstants>(TestOptimizer(), kSteps),
-            std::move(collectives), &time)) {}
+            std::move(collectives), &time,
+            RingExchangeOptions{.shard = sharded ? std::optional(rank) : std::nullopt})) {
+  }
 
   absl::Status Bind() { return exchange->Bind(SpanOf(parameters), buffer.span()); }
 
@@ -150,18 +152,20 @@ DeviceBuffer MakeBuffer(int64_t count) {
   return DeviceBuffer(SpanOf(*values), [values] {});
 }
 
-template <TransportKind kKind>
+template <TransportKind kKind, bool kSharded>
 Replicas LinkedReplicas(int ranks) {
   auto collectives = MakeCollectives(kKind, {.order = RingOrder(ranks)});
   Replicas replicas;
   for (int rank = 0; rank < ranks; ++rank) {
-    replicas.push_back(std::make_unique<Replica>(
-        rank, ranks, MakeBuffer(TestLayout().count()), std::move(collectives[rank])));
+    replicas.push_back(std::make_unique<Replica>(rank, ranks, kSharded,
+                                                 MakeBuffer(TestLayout().count()),
+                                                 std::move(collectives[rank])));
   }
   return replicas;
 }
 
 // Their gradients lie in the segment.
+template <bool kSharded>
 Replicas SharedMemoryReplicas(int ranks) {
   const SharedMemoryJob job = UniqueJob(ranks, TestLayout().count());
   Replicas replicas(ranks);
@@ -169,7 +173,7 @@ Replicas SharedMemoryReplicas(int ranks) {
     ASSIGN_OR_RETURN(const std::shared_ptr<SharedMemorySegment> segment,
                      SharedMemorySegment::Open(ForRank(job, rank), absl::Minutes(5)));
     replicas[rank] = std::make_unique<Replica>(
-        rank, ranks, segment->buffer(),
+        rank, ranks, kSharded, segment->buffer(),
         std::make_unique<SharedMemoryCollectives>(
             segment, SharedMemoryOptions{.order = RingOrder(ranks)}));
     return absl::OkStatus();
@@ -178,12 +182,14 @@ Replicas SharedMemoryReplicas(int ranks) {
   return replicas;
 }
 
-// How ranks are connected, and what moves then.
+// How ranks are connected, and what moves then: as much whether the optimizer is sharded
+// or not.
 struct Carrier {
   const char* name;
   Replicas (*make)(int ranks);
   OperationBytes (*payload)(OperationKind kind, int64_t count, int position, int ranks);
   bool has_wire = true;
+  int operations = 2;  // Of a step, on two buckets.
 };
 
 OperationBytes RingPayload(OperationKind kind, int64_t count, int position, int ranks) {
@@ -206,10 +212,16 @@ TEST_P(RingExchangeTest, TrainsLikeOneSerialLoop) {
         RETURN_IF_ERROR(replicas[rank]->LaunchAll(step));
         ASSIGN_OR_RETURN(const StepReport report, replicas[rank]->exchange->Finish(step));
         EXPECT_FALSE(report.finished);
+        EXPECT_EQ(report.operations, GetParam().operations);
         EXPECT_EQ(report.bucket_done.size(), 2u);
         EXPECT_LE(start, report.bucket_done[0]);
         EXPECT_LE(report.bucket_done[0], report.bucket_done[1]);
         EXPECT_LE(report.bucket_done[1], replicas[rank]->time.Elapsed());
+        EXPECT_EQ(report.bucket_working.size(), 2u);
+        for (const absl::Duration working : report.bucket_working) {
+          EXPECT_EQ(working > absl::ZeroDuration(), ranks > 1);
+          EXPECT_LE(working, report.bucket_done[1] - start);
+        }
       }
       return absl::OkStatus();
     });
@@ -373,11 +385,18 @@ TEST_P(RingExchangeTest, CallsOutOfOrderAreRefusedAndChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Carriers, RingExchangeTest,
-    testing::Values(Carrier{"InProcess", &LinkedReplicas<TransportKind::kInProcess>,
-                            &RingPayload},
-                    Carrier{"Tcp", &LinkedReplicas<TransportKind::kTcp>, &RingPayload},
-                    Carrier{"SharedMemory", &SharedMemoryReplicas, &SharedMemoryPayload,
-                            /*has_wire=*/false}),
+    testing::Values(
+        Carrier{"InProcess", &LinkedReplicas<TransportKind::kInProcess, false>,
+                &RingPayload},
+        Carrier{"Tcp", &LinkedReplicas<TransportKind::kTcp, false>, &RingPayload},
+        Carrier{"SharedMemory", &SharedMemoryReplicas<false>, &SharedMemoryPayload,
+                /*has_wire=*/false},
+        Carrier{"ShardedInProcess", &LinkedReplicas<TransportKind::kInProcess, true>,
+                &RingPayload, /*has_wire=*/true, /*operations=*/4},
+        Carrier{"ShardedTcp", &LinkedReplicas<TransportKind::kTcp, true>, &RingPayload,
+                /*has_wire=*/true, /*operations=*/4},
+        Carrier{"ShardedSharedMemory", &SharedMemoryReplicas<true>, &SharedMemoryPayload,
+                /*has_wire=*/false, /*operations=*/4}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status_macros.h"
+#include "common/time_source.h"
 #include "glog/logging.h"
+#include "ring/delayed_transport.h"
 #include "ring/in_process_transport.h"
 #include "ring/tcp_rendezvous.h"
 
@@ -24,6 +26,8 @@ std::string TransportKindName(TransportKind kind) {
       return "TcpLanes";
     case TransportKind::kTcpSpin:
       return "TcpSpin";
+    case TransportKind::kTcpDelayed:
+      return "TcpDelayed";
   }
   LOG(FATAL) << "unknown kind";
 }
@@ -41,8 +45,23 @@ std::vector<std::unique_ptr<Transport>> MakeTransports(TransportKind kind, int r
       return ConnectAll(&ConnectPeers, ranks, /*lanes=*/3, /*spin=*/false);
     case TransportKind::kTcpSpin:
       return ConnectAll(&ConnectPeers, ranks, /*lanes=*/1, /*spin=*/true);
+    case TransportKind::kTcpDelayed:
+      return DelayAll(MakeTransports(TransportKind::kTcp, ranks), absl::Microseconds(200),
+                      /*most_held_bytes=*/1 << 20);
   }
   LOG(FATAL) << "unknown kind";
+}
+
+std::vector<std::unique_ptr<Transport>> DelayAll(
+    std::vector<std::unique_ptr<Transport>> transports, absl::Duration delay,
+    size_t most_held_bytes) {
+  static const RealTime& time = *new RealTime;
+  for (std::unique_ptr<Transport>& transport : transports) {
+    DelayedTransport::Options options{.delays = {}, .most_held_bytes = most_held_bytes};
+    for (const int peer : transport->peers()) options.delays[peer] = delay;
+    transport = std::make_unique<DelayedTransport>(std::move(transport), options, &time);
+  }
+  return transports;
 }
 
 std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(

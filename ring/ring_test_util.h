@@ -26,11 +26,17 @@ enum class TransportKind {
   kTcp,
   kTcpLanes,  // Three connections to each peer.
   kTcpSpin,
+  kTcpDelayed,  // Links have a delay of 0.2 ms.
 };
 std::string TransportKindName(TransportKind kind);
 
 // Connected transports of all ranks, each linked to all others; for one rank, a null one.
 std::vector<std::unique_ptr<Transport>> MakeTransports(TransportKind kind, int ranks);
+
+// The same, with a delay of every link.
+std::vector<std::unique_ptr<Transport>> DelayAll(
+    std::vector<std::unique_ptr<Transport>> transports, absl::Duration delay,
+    size_t most_held_bytes);
 
 // Every rank's collectives over its transport.
 std::vector<std::unique_ptr<TransportCollectives>> MakeCollectives(

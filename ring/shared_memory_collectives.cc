@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -73,15 +74,15 @@ SharedMemoryCollectives::SharedMemoryCollectives(
   CHECK_EQ(order_.RankAt(0), 0);
 }
 
-absl::Status SharedMemoryCollectives::AllReduce(OperationTag tag, DeviceSpan values) {
+absl::Status SharedMemoryCollectives::AllReduce(OperationTag tag, Elements values) {
   return Run(OperationKind::kAllReduce, tag, values);
 }
 
-absl::Status SharedMemoryCollectives::ReduceScatter(OperationTag tag, DeviceSpan values) {
+absl::Status SharedMemoryCollectives::ReduceScatter(OperationTag tag, Elements values) {
   return Run(OperationKind::kReduceScatter, tag, values);
 }
 
-absl::Status SharedMemoryCollectives::AllGather(OperationTag tag, DeviceSpan values) {
+absl::Status SharedMemoryCollectives::AllGather(OperationTag tag, Elements values) {
   return Run(OperationKind::kAllGather, tag, values);
 }
 
@@ -90,12 +91,16 @@ absl::Status SharedMemoryCollectives::Broadcast(DeviceSpan values) {
 }
 
 absl::Status SharedMemoryCollectives::Barrier() {
-  return Run(OperationKind::kBarrier, {}, {});
+  return Run(OperationKind::kBarrier, {}, DeviceSpan{});
 }
 
 absl::Status SharedMemoryCollectives::Run(OperationKind kind, OperationTag tag,
-                                          DeviceSpan values) {
+                                          Elements values) {
   RETURN_IF_ERROR(failure_);
+  if (values.type != ElementType::kFloat32) {
+    return absl::UnimplementedError(
+        "in shared memory there are operations on floats only");
+  }
   if (ranks_ == 1) return absl::OkStatus();
   const OperationHeader header = {.kind = kind,
                                   .job_fingerprint = segment_->fingerprint(),
@@ -103,7 +108,8 @@ absl::Status SharedMemoryCollectives::Run(OperationKind kind, OperationTag tag,
                                   .step = tag.step,
                                   .count = values.count,
                                   .bucket = tag.bucket};
-  failure_ = RunOnce(header, values.host());
+  failure_ = RunOnce(
+      header, {reinterpret_cast<float*>(values.data), static_cast<size_t>(values.count)});
   if (!failure_.ok()) meeting_.Abort(failure_);
   return failure_;
 }
@@ -172,15 +178,21 @@ void SharedMemoryCollectives::TakePart(OperationKind kind, std::span<float> valu
   const auto copy_from = [&](int rank, Range range) {
     Copy(at(rank, range.begin), values.data() + range.begin, range.count);
   };
+  const auto start = std::chrono::steady_clock::now();
+  const auto note_working = [&] {
+    working_ += absl::FromChrono(std::chrono::steady_clock::now() - start);
+  };
   switch (kind) {
     case OperationKind::kAllReduce:
       SumToAll(own, at);
+      note_working();
       Count(kind, others * own.count + rest, others * own.count + rest);
       break;
     case OperationKind::kReduceScatter:
       SumByBlocks(own, at, [&](Range block, const float* sums) {
         Copy(sums, values.data() + block.begin, block.count);
       });
+      note_working();
       Count(kind, rest, others * own.count);
       break;
     case OperationKind::kAllGather:

@@ -34,6 +34,8 @@ struct SharedMemoryOptions {
 
 // Works in the calling thread, and allocates nothing unless an operation fails.
 //
+// Floats alone: nothing goes over a wire, so fewer bits would save nothing.
+//
 // Values lie best in the segment's buffer, where the other ranks reach them. Those that
 // lie elsewhere are passed through small slots, which is several times slower. Each rank
 // may do as it likes, with the same result.
@@ -52,15 +54,17 @@ class SharedMemoryCollectives final : public Collectives {
   SharedMemoryCollectives(std::shared_ptr<SharedMemorySegment> segment,
                           SharedMemoryOptions options);
 
-  absl::Status AllReduce(OperationTag tag, DeviceSpan values) override;
-  absl::Status ReduceScatter(OperationTag tag, DeviceSpan values) override;
-  absl::Status AllGather(OperationTag tag, DeviceSpan values) override;
+  absl::Status AllReduce(OperationTag tag, Elements values) override;
+  absl::Status ReduceScatter(OperationTag tag, Elements values) override;
+  absl::Status AllGather(OperationTag tag, Elements values) override;
   absl::Status Broadcast(DeviceSpan values) override;
   absl::Status Barrier() override;
 
   void Abort(absl::Status reason) override { meeting_.Abort(reason); }
   // There are no connections, and so no bytes on any.
   ExchangeTraffic traffic() const override { return counters_.totals(); }
+  // Of this rank, for all.
+  absl::Duration working() const override { return working_; }
   // Those that have not come yet; empty while none is waited for.
   std::string Awaited() const override { return meeting_.Awaited(); }
 
@@ -68,7 +72,7 @@ class SharedMemoryCollectives final : public Collectives {
   // Where all can read value `index` of a rank, and those that follow it.
   using ValueAt = absl::FunctionRef<float*(int rank, int64_t index)>;
 
-  absl::Status Run(OperationKind kind, OperationTag tag, DeviceSpan values);
+  absl::Status Run(OperationKind kind, OperationTag tag, Elements values);
   absl::Status RunOnce(const OperationHeader& header, std::span<float> values);
   bool AllAreInSegment() const;
   absl::Status RunThroughSlots(OperationKind kind, std::span<float> values);
@@ -93,7 +97,8 @@ class SharedMemoryCollectives final : public Collectives {
   // Only the thread that calls operations.
   uint64_t sequence_ = 0;  // Of the next one.
   int slot_ = 0;           // To be filled next.
-  absl::Status failure_;   // What every later call returns.
+  absl::Duration working_ = absl::ZeroDuration();
+  absl::Status failure_;  // What every later call returns.
 };
 
 }  // namespace psring

@@ -10,19 +10,26 @@
 
 namespace psring {
 
-std::vector<std::unique_ptr<SharedMemoryCollectives>> MakeSharedMemoryCollectives(
-    const RingOrder& order) {
-  const SharedMemoryJob job = UniqueJob(order.ranks(), /*count=*/1);
-  std::vector<std::unique_ptr<SharedMemoryCollectives>> collectives(order.ranks());
+SharedMemoryRanks MakeSharedMemoryRanks(const RingOrder& order, int64_t count) {
+  const SharedMemoryJob job = UniqueJob(order.ranks(), count);
+  SharedMemoryRanks ranks;
+  ranks.collectives.resize(order.ranks());
+  ranks.values.resize(order.ranks());
   const auto statuses = RunRanks(order.ranks(), [&](int rank) -> absl::Status {
     ASSIGN_OR_RETURN(const std::shared_ptr<SharedMemorySegment> segment,
                      SharedMemorySegment::Open(ForRank(job, rank), absl::Minutes(5)));
-    collectives[rank] = std::make_unique<SharedMemoryCollectives>(
+    ranks.values[rank] = segment->buffer();
+    ranks.collectives[rank] = std::make_unique<SharedMemoryCollectives>(
         segment, SharedMemoryOptions{.order = order});
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) CHECK(status.ok()) << status;
-  return collectives;
+  return ranks;
+}
+
+std::vector<std::unique_ptr<SharedMemoryCollectives>> MakeSharedMemoryCollectives(
+    const RingOrder& order) {
+  return MakeSharedMemoryRanks(order, /*count=*/1).collectives;
 }
 
 }  // namespace psring

@@ -26,6 +26,8 @@ namespace {
 constexpr uint64_t kBlockBytes = 128 * 1024;
 // How long the reason of a peer may take to arrive after its payload has ended.
 constexpr absl::Duration kReasonPatience = absl::Seconds(1);
+// Waits may end early; this is one that the system's types can hold.
+constexpr absl::Duration kLongestWait = absl::Hours(24 * 365);
 
 // Where a stream of a link stands: on which lane, and how many bytes go there.
 struct Turn {
@@ -77,20 +79,20 @@ void SendControl(const FileDescriptor& control, const std::string& message) {
 absl::StatusOr<std::unique_ptr<Transport>> TcpTransport::Make(int rank,
                                                               std::vector<TcpLink> links,
                                                               bool spin) {
-  FileDescriptor abort(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!abort.open()) {
+  FileDescriptor wake(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake.open()) {
     return absl::UnavailableError(
         absl::StrCat("cannot make an eventfd: ", std::strerror(errno)));
   }
   std::vector<Peer> peers;
   for (const TcpLink& link : links) peers.push_back(link.peer);
   return std::unique_ptr<Transport>(
-      new TcpTransport(rank, std::move(peers), std::move(links), std::move(abort), spin));
+      new TcpTransport(rank, std::move(peers), std::move(links), std::move(wake), spin));
 }
 
 TcpTransport::TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLink> links,
-                           FileDescriptor abort, bool spin)
-    : Transport(rank, peers), abort_(std::move(abort)), spin_(spin) {
+                           FileDescriptor wake, bool spin)
+    : Transport(rank, peers), wake_(std::move(wake)), spin_(spin) {
   for (TcpLink& link : links) {
     CHECK(!link.out.empty() && link.in.size() == link.out.size());
     const auto peer = static_cast<size_t>(link.peer.rank);
@@ -136,7 +138,7 @@ absl::StatusOr<size_t> TcpTransport::DoTryReceive(int peer, std::span<std::byte>
 absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> interests,
                                                       absl::Duration timeout) {
   constexpr short kGone = POLLRDHUP | POLLHUP | POLLERR;
-  polled_.assign(1, {.fd = abort_.get(), .events = POLLIN, .revents = 0});
+  polled_.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   // Two entries for each interest. poll() ignores negative descriptors, and reports
   // hang-ups of all others.
   for (const Interest& interest : interests) {
@@ -156,6 +158,7 @@ absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> 
   }
   ASSIGN_OR_RETURN(const int events, Poll(timeout));
   if (events == 0) return absl::DeadlineExceededError("nothing moved");
+  if (polled_[0].revents != 0) TakeWake();
   Cause cause;
   for (size_t i = 0; i < interests.size(); ++i) {
     const short in = polled_[1 + 2 * i].revents;
@@ -169,23 +172,33 @@ absl::StatusOr<Transport::Cause> TcpTransport::DoWait(std::span<const Interest> 
 }
 
 absl::StatusOr<int> TcpTransport::Poll(absl::Duration timeout) {
-  const auto poll_for = [this](int milliseconds) {
-    const int events = poll(polled_.data(), polled_.size(), milliseconds);
-    return events < 0 && errno == EINTR ? 1 : events;  // Waits may end early.
-  };
   int events = 0;
-  const auto moved = [&] { return (events = poll_for(0)) != 0; };
+  // Waits may end early, by a signal too.
+  const auto poll_for = [&](absl::Duration limit) {
+    const timespec time = absl::ToTimespec(limit);  // poll() has only milliseconds.
+    events = ppoll(polled_.data(), polled_.size(), &time, /*sigmask=*/nullptr);
+    if (events < 0 && errno == EINTR) events = 1;
+    return events != 0;
+  };
+  const auto moved = [&] { return poll_for(absl::ZeroDuration()); };
   if (spin_) {
     const auto deadline = SteadyDeadline(timeout);
     // Where ranks outnumber processors, the one that is waited for needs this one.
     while (!moved() && std::chrono::steady_clock::now() < deadline) sched_yield();
   } else if (!yields_.Until(moved)) {
-    events = poll_for(PollMilliseconds(timeout));
+    poll_for(std::clamp(timeout, absl::ZeroDuration(), kLongestWait));
   }
   if (events < 0) {
     return absl::InternalError(absl::StrCat("poll: ", std::strerror(errno)));
   }
   return events;
+}
+
+void TcpTransport::DoWake() { PCHECK(eventfd_write(wake_.get(), 1) == 0); }
+
+bool TcpTransport::TakeWake() {
+  eventfd_t times = 0;
+  return eventfd_read(wake_.get(), &times) == 0;
 }
 
 void TcpTransport::DoSayWaiting(bool waiting) {
@@ -211,23 +224,23 @@ bool TcpTransport::ReadControl(Connections& connections) {
 
 absl::Status TcpTransport::Lost(Connections& connections, absl::string_view cause) {
   const auto deadline = SteadyDeadline(kReasonPatience);
-  while (ReadControl(connections)) {
+  bool woken = false;
+  while (!aborted() && ReadControl(connections)) {
     const auto left = deadline - std::chrono::steady_clock::now();
-    pollfd polled[] = {{.fd = abort_.get(), .events = POLLIN, .revents = 0},
+    pollfd polled[] = {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
                        {.fd = connections.control.get(), .events = POLLIN, .revents = 0}};
     const int events = poll(polled, 2, PollMilliseconds(absl::FromChrono(left)));
-    if (left.count() <= 0 || polled[0].revents != 0 || (events < 0 && errno != EINTR)) {
-      break;
-    }
+    if (left.count() <= 0 || (events < 0 && errno != EINTR)) break;
+    woken = TakeWake() || woken;
   }
+  if (woken) DoWake();  // It was meant for a Wait.
   return LostError(connections.peer, connections.said.reason(),
                    cause.empty() ? "closed the connection"
                                  : absl::StrCat("closed the connection (", cause, ")"));
 }
 
 void TcpTransport::DoAbort(const Failure& reason) {
-  const uint64_t one = 1;
-  PCHECK(write(abort_.get(), &one, sizeof(one)) == sizeof(one));
+  DoWake();
   const std::string message = EncodeReason(reason);
   for (const Connections& peer : connections_) {
     SendControl(peer.control, message);

@@ -48,7 +48,7 @@ class TcpTransport final : public Transport {
   };
 
   TcpTransport(int rank, std::vector<Peer> peers, std::vector<TcpLink> links,
-               FileDescriptor abort, bool spin);
+               FileDescriptor wake, bool spin);
 
   absl::StatusOr<size_t> DoTrySend(int peer, std::span<const std::byte> first,
                                    std::span<const std::byte> second) override;
@@ -56,12 +56,15 @@ class TcpTransport final : public Transport {
                                       std::span<std::byte> second) override;
   absl::StatusOr<Cause> DoWait(std::span<const Interest> interests,
                                absl::Duration timeout) override;
+  void DoWake() override;
   void DoSayWaiting(bool waiting) override;
   bool DoSaysWaiting(int peer) override;
   void DoAbort(const Failure& reason) override;
   int64_t DoRetransmissions(int peer) const override;
 
   absl::StatusOr<int> Poll(absl::Duration timeout);
+  // The eventfd is no longer readable; whether it was.
+  bool TakeWake();
   // A payload connection has ended; waits a moment for the reason.
   absl::Status Lost(Connections& connections, absl::string_view cause);
   // Reads what has come on the control connection; false once it has ended.
@@ -70,7 +73,7 @@ class TcpTransport final : public Transport {
   Connections& To(int peer) { return connections_[index_[peer]]; }
   const Connections& To(int peer) const { return connections_[index_[peer]]; }
 
-  const FileDescriptor abort_;  // An eventfd: readable once aborted.
+  const FileDescriptor wake_;  // An eventfd: readable once aborted or woken.
   const bool spin_;
   Yields yields_;
   std::vector<size_t> index_;  // Of connections_, by rank.

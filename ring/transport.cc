@@ -82,6 +82,8 @@ absl::Status Transport::Wait(std::span<const Interest> interests,
   return cause.status();
 }
 
+void Transport::Wake() { DoWake(); }
+
 void Transport::SayWaiting(bool waiting) { DoSayWaiting(waiting); }
 
 bool Transport::SaysWaiting(int peer) { return DoSaysWaiting(peer); }
@@ -124,7 +126,7 @@ LinkTotals Transport::totals() const {
 }
 
 absl::Status Transport::AbortReason() const {
-  if (!aborted_.load(std::memory_order_acquire)) return absl::OkStatus();
+  if (!aborted()) return absl::OkStatus();
   MutexLock lock(&mutex_);
   return abort_reason_;
 }

@@ -53,7 +53,7 @@ struct Interest {
 // order and without message boundaries. Connected when made; destroying it closes all,
 // and bytes already taken are still delivered.
 //
-// One thread uses it, except for Abort and totals. Peers are ranks; a call that
+// One thread uses it, except for Wake, Abort and totals. Peers are ranks; a call that
 // names one without a link is a bug. Errors are final for the transport:
 //   kUnavailable: the peer that the message names closed the connection or is lost.
 //   the peer's own reason, where it left by an Abort: IsRelayed, and word by word the
@@ -82,6 +82,9 @@ class Transport {
   // passed first, and nothing is lost. An error too where a peer has left that is still
   // needed: every one but those with kNone. Interests are not empty.
   absl::Status Wait(std::span<const Interest> interests, absl::Duration timeout);
+
+  // From any thread: a Wait in flight, or else the next one, returns early.
+  void Wake();
 
   // Tells every peer that this rank is alive and waits for others, or no longer does; and
   // whether a peer has said so of itself. Such words pass payload that is on its way.
@@ -122,6 +125,8 @@ class Transport {
   // that the peer gave, or with `cause`.
   absl::Status LostError(int peer, const std::optional<Failure>& reason,
                          absl::string_view cause) const;
+  // True before DoAbort is called.
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
  private:
   struct Link {
@@ -132,14 +137,15 @@ class Transport {
     std::atomic<int64_t> awaiting_room_ns{0};
   };
 
-  // As their public namesakes, without counting. Abort may run at the same time as any
-  // of them, and they may then return what they like.
+  // As their public namesakes, without counting. Abort and Wake may run at the same time
+  // as any of them, and after an Abort they may return what they like.
   virtual absl::StatusOr<size_t> DoTrySend(int peer, std::span<const std::byte> first,
                                            std::span<const std::byte> second) = 0;
   virtual absl::StatusOr<size_t> DoTryReceive(int peer, std::span<std::byte> first,
                                               std::span<std::byte> second) = 0;
   virtual absl::StatusOr<Cause> DoWait(std::span<const Interest> interests,
                                        absl::Duration timeout) = 0;
+  virtual void DoWake() = 0;
   virtual void DoSayWaiting(bool waiting) = 0;
   virtual bool DoSaysWaiting(int peer) = 0;
   // Tells the peers the reason, wakes a DoWait in flight, lets none block any more, and

@@ -39,15 +39,15 @@ TransportCollectives::TransportCollectives(int rank, std::unique_ptr<Transport> 
   moves_.Reserve(MostMoves(options_.order.ranks()));
 }
 
-absl::Status TransportCollectives::AllReduce(OperationTag tag, DeviceSpan values) {
+absl::Status TransportCollectives::AllReduce(OperationTag tag, Elements values) {
   return Run(OperationKind::kAllReduce, tag, values, TrafficKind::kStep);
 }
 
-absl::Status TransportCollectives::ReduceScatter(OperationTag tag, DeviceSpan values) {
+absl::Status TransportCollectives::ReduceScatter(OperationTag tag, Elements values) {
   return Run(OperationKind::kReduceScatter, tag, values, TrafficKind::kStep);
 }
 
-absl::Status TransportCollectives::AllGather(OperationTag tag, DeviceSpan values) {
+absl::Status TransportCollectives::AllGather(OperationTag tag, Elements values) {
   return Run(OperationKind::kAllGather, tag, values, TrafficKind::kStep);
 }
 
@@ -59,19 +59,19 @@ absl::Status TransportCollectives::Barrier() {
   // Infinite sums would be no error, only slow.
   std::ranges::fill(barrier_values_, 0.0f);
   return Run(OperationKind::kBarrier, {},
-             {.data = barrier_values_.data(),
-              .count = static_cast<int64_t>(barrier_values_.size())},
+             DeviceSpan{.data = barrier_values_.data(),
+                        .count = static_cast<int64_t>(barrier_values_.size())},
              std::nullopt);
 }
 
 absl::Status TransportCollectives::Run(OperationKind kind, OperationTag tag,
-                                       DeviceSpan values,
+                                       Elements values,
                                        std::optional<TrafficKind> traffic) {
   RETURN_IF_ERROR(failure_);
   if (runner_ == nullptr) return absl::OkStatus();
   moves_.Clear();
-  AppendMoves(options_.algorithm.For(values.count * int64_t{sizeof(float)}), kind,
-              values.count, position_, options_.order.ranks(), &moves_);
+  AppendMoves(options_.algorithm.For(values.bytes()), kind, values.count, position_,
+              options_.order.ranks(), &moves_);
   for (int i = 0; i < moves_.size(); ++i) {
     moves_[i].peer = options_.order.RankAt(moves_[i].peer);
   }
@@ -80,9 +80,10 @@ absl::Status TransportCollectives::Run(OperationKind kind, OperationTag tag,
                                       .sequence = sequence_,
                                       .step = tag.step,
                                       .count = values.count,
-                                      .bucket = tag.bucket},
+                                      .bucket = tag.bucket,
+                                      .element_type = values.type},
                            .moves = moves_,
-                           .values = values.host(),
+                           .values = values,
                            .traffic = traffic});
   ++sequence_;
   if (!failure_.ok()) transport_->Abort(failure_);

@@ -58,21 +58,24 @@ class TransportCollectives final : public Collectives {
   TransportCollectives(int rank, std::unique_ptr<Transport> transport,
                        CollectiveOptions options);
 
-  absl::Status AllReduce(OperationTag tag, DeviceSpan values) override;
-  absl::Status ReduceScatter(OperationTag tag, DeviceSpan values) override;
-  absl::Status AllGather(OperationTag tag, DeviceSpan values) override;
+  absl::Status AllReduce(OperationTag tag, Elements values) override;
+  absl::Status ReduceScatter(OperationTag tag, Elements values) override;
+  absl::Status AllGather(OperationTag tag, Elements values) override;
   absl::Status Broadcast(DeviceSpan values) override;
   absl::Status Barrier() override;
 
   void Abort(absl::Status reason) override;
   ExchangeTraffic traffic() const override;
+  absl::Duration working() const override {
+    return runner_ == nullptr ? absl::ZeroDuration() : runner_->working();
+  }
   std::string Awaited() const override;
 
   // Null for one rank.
   const Transport* transport() const { return transport_.get(); }
 
  private:
-  absl::Status Run(OperationKind kind, OperationTag tag, DeviceSpan values,
+  absl::Status Run(OperationKind kind, OperationTag tag, Elements values,
                    std::optional<TrafficKind> traffic);
 
   const int position_;

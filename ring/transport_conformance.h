@@ -158,6 +158,15 @@ TEST_P(TransportConformanceTest, AWaitEndsWithWhateverComesFirst) {
   Drain(*transports[0], 2, 0, 1);
 }
 
+TEST_P(TransportConformanceTest, AWakeEndsTheWaitInFlightOrTheNextOne) {
+  const auto transports = GetParam()(2);
+  transports[0]->Wake();
+  EXPECT_OK(Wait(*transports[0], 1, SendInterest::kLater, true));
+  std::thread waker([&] { transports[0]->Wake(); });
+  EXPECT_OK(Wait(*transports[0], 1, SendInterest::kLater, true));
+  waker.join();
+}
+
 TEST_P(TransportConformanceTest, AbortWakesAWaitingRank) {
   const auto transports = GetParam()(2);
   absl::Status waited;

@@ -19,11 +19,14 @@ class ContributionBudget {
  public:
   // workers * steps > 0 contributions; `even`: `steps` of each worker. Each worker is
   // allowed one from the start: it makes a step before it hears how many there are.
-  ContributionBudget(int workers, int64_t steps, bool even)
-      : left_(workers * (steps - 1)),
-        most_(even ? steps : workers * steps),
-        begun_(workers, 1),
-        allowed_(workers, true) {}
+  // `made`: by rank, how many it has made before; there is one more for each.
+  ContributionBudget(const std::vector<int64_t>& made, int64_t steps, bool even)
+      : left_(static_cast<int64_t>(made.size()) * (steps - 1)),
+        most_(even ? steps : static_cast<int64_t>(made.size()) * steps),
+        begun_(made),
+        allowed_(made.size(), true) {
+    for (int64_t& begun : begun_) left_ -= begun++;
+  }
 
   // Whether the rank may begin a contribution. Asked again before it has pushed, it is
   // the same one.

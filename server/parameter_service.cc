@@ -19,6 +19,8 @@
 #include "grpcpp/grpcpp.h"
 #include "server/incarnation_fence.h"
 #include "server/parameter_stream.h"
+#include "server/queue_event.h"
+#include "server/turn_queue.h"
 
 namespace psring {
 namespace {
@@ -39,6 +41,8 @@ absl::Status ShuttingDown() {
 }  // namespace
 
 class ParameterServerHost::Impl {
+  using Turns = TurnQueue<std::shared_ptr<ParameterStream>>;
+
  public:
   Impl(Options options, std::shared_ptr<ParameterShard> shard)
       : shard_(std::move(shard)),
@@ -46,12 +50,21 @@ class ParameterServerHost::Impl {
                   .fingerprint = options.fingerprint,
                   .stall_timeout = options.stall_timeout,
                   .shard = shard_,
+                  .wire = options.wire,
+                  .ready =
+                      [this](std::shared_ptr<ParameterStream> stream) {
+                        MutexLock lock(&mutex_);
+                        turns_.Add(std::move(stream));
+                      },
                   .closed = [this](ParameterStream* stream) { Close(stream); }}),
         fence_(shard_->workers()) {}
 
   absl::StatusOr<int> Start(absl::string_view address) {
     CHECK(server_ == nullptr) << "started twice";
-    const int64_t largest_message = shard_->largest_slot_bytes() + kMaxHeaderBytes;
+    const int64_t largest_gradient =
+        options_.wire.EncodedBytes(shard_->largest_slot_bytes() / int64_t{sizeof(float)});
+    const int64_t largest_message =
+        std::max(shard_->largest_slot_bytes(), largest_gradient) + kMaxHeaderBytes;
     if (largest_message > std::numeric_limits<int>::max()) {
       return absl::InvalidArgumentError(
           absl::StrCat("a slot of ", shard_->largest_slot_bytes(),
@@ -81,7 +94,9 @@ class ParameterServerHost::Impl {
       MutexLock lock(&mutex_);
       SetAlarmLocked(std::nullopt);
     }
-    for (int i = 0; i < ThreadCount(); ++i) {
+    // Where several work on turns, one more awaits events.
+    const int threads = ThreadCount() == 1 ? 1 : ThreadCount() + 1;
+    for (int i = 0; i < threads; ++i) {
       threads_.emplace_back([this] { Poll(); });
     }
     return port;
@@ -120,12 +135,50 @@ class ParameterServerHost::Impl {
     queue_.reset();
   }
 
+  // A thread's life. Events are short; the work on requests is done in turns. One thread
+  // at a time awaits events: in there it would not hear of turns.
   void Poll() {
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_->Next(&tag, &ok)) {
-      const std::unique_ptr<QueueEvent> event(static_cast<QueueEvent*>(tag));
-      (*event)(ok);
+    using Status = grpc::CompletionQueue::NextStatus;
+    bool looked = false;
+    while (true) {
+      Turns::Action action{};
+      std::shared_ptr<ParameterStream> stream;
+      {
+        MutexLock lock(&mutex_);
+        action = turns_.Next(looked);
+        while (action == Turns::Action::kAwait && awaiting_) {
+          idle_.Wait(&mutex_);
+          action = turns_.Next(/*looked=*/false);
+        }
+        if (action == Turns::Action::kAwait) awaiting_ = true;
+        if (action == Turns::Action::kServe) {
+          stream = turns_.Take();
+          if (turns_.Next(/*looked=*/true) == Turns::Action::kServe) idle_.NotifyOne();
+        }
+      }
+      looked = false;
+      if (stream != nullptr) {
+        stream->TakeTurn();
+        continue;
+      }
+      const bool wait = action == Turns::Action::kAwait;
+      void* tag = nullptr;
+      bool ok = false;
+      const Status status = queue_->AsyncNext(
+          &tag, &ok,
+          wait ? gpr_inf_future(GPR_CLOCK_MONOTONIC) : gpr_inf_past(GPR_CLOCK_MONOTONIC));
+      if (wait) {
+        MutexLock lock(&mutex_);
+        awaiting_ = false;
+        idle_.NotifyOne();  // To await events, or the end, which comes to each.
+      }
+      if (status == Status::GOT_EVENT) {
+        QueueEvent::Of(tag)->Run(ok);
+      } else if (status == Status::SHUTDOWN && wait) {
+        return;
+      } else {
+        looked = true;
+      }
     }
   }
 
@@ -159,7 +212,10 @@ class ParameterServerHost::Impl {
           replaced.push_back(owner);
         }
       }
-      if (refusal.ok()) streams_[stream.get()] = stream;
+      if (refusal.ok()) {
+        streams_[stream.get()] = stream;
+        turns_.Open();
+      }
     }
     if (!refusal.ok()) {
       LOG(WARNING) << "refuses a worker: " << refusal.message();
@@ -194,6 +250,7 @@ class ParameterServerHost::Impl {
     if (found == streams_.end()) return;
     owner = std::move(found->second);
     streams_.erase(found);
+    turns_.Close();
   }
 
   // Gives up what has been parked for too long. All pulls have the same patience, so none
@@ -220,10 +277,10 @@ class ParameterServerHost::Impl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto patience = due.value_or(SteadyDeadline(options_.stall_timeout)) -
                           std::chrono::steady_clock::now();
-    alarm_.Set(queue_.get(), SystemDeadline(absl::FromChrono(patience)),
-               new QueueEvent([this](bool expired) {
-                 if (expired) OnAlarm();
-               }));
+    auto* const event = new OneTimeEvent([this](bool expired) {
+      if (expired) OnAlarm();
+    });
+    alarm_.Set(queue_.get(), SystemDeadline(absl::FromChrono(patience)), event->tag());
   }
 
   const std::shared_ptr<ParameterShard> shard_;
@@ -235,10 +292,13 @@ class ParameterServerHost::Impl {
   std::vector<std::thread> threads_;
 
   Mutex mutex_;
+  Turns turns_ ABSL_GUARDED_BY(mutex_);
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
   IncarnationFence fence_ ABSL_GUARDED_BY(mutex_);
   int live_streams_ ABSL_GUARDED_BY(mutex_) = 0;  // That exist, open or not.
   CondVar none_live_;
+  bool awaiting_ ABSL_GUARDED_BY(mutex_) = false;  // A thread is.
+  CondVar idle_;  // For the other threads: a turn, or nobody awaits events any more.
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
   // The open ones.
   std::map<ParameterStream*, std::shared_ptr<ParameterStream>> streams_

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/wire_type.h"
 #include "server/parameter_shard.h"
 
 namespace psring {
@@ -20,9 +21,14 @@ namespace psring {
 // place of the one before, whose streams are ended, and which is refused when it comes
 // again.
 //
-// Memory: received gradients are held until their round closes, and answers reference the
-// shard's parameters. Beyond that, a stream costs one message that is being read, at most
-// the largest slot and its header, and two unanswered requests per slot.
+// Memory: received gradients are held until their round closes (with a wire other than
+// fp32 as the floats that they become), and answers reference the shard's parameters.
+// Beyond that, a stream costs one message that has been read or is being read, at most
+// the largest slot and its header, and answers that the worker has not read yet: at most
+// twice the parameters, of versions that may all be older than the current one.
+//
+// Streams take turns, one message each (turn_queue.h); slots are worked on at the same
+// time by as many threads as there are, one thread a slot.
 //
 // Start and Shutdown are called by one thread.
 class ParameterServerHost {
@@ -31,6 +37,8 @@ class ParameterServerHost {
     std::string job;
     // Of the job's description (common/job_plan.h); the workers' must be the same.
     uint64_t fingerprint = 0;
+    // What gradients are on their way. A push that is none such ends its stream.
+    WireType wire = {};
     // How long a pull may be parked before it is answered with PeerLostError and the
     // names of those it waits for. Shorter than the workers' own patience (the deadline
     // of their requests), so that the names reach them.

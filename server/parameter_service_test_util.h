@@ -15,6 +15,8 @@
 #include "common/computed_step_constants.h"
 #include "common/errors.h"
 #include "common/grpc_status.h"
+#include "common/partition.h"
+#include "common/slot_plan.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
 #include "common/wire_protocol.h"
@@ -98,18 +100,25 @@ class Client {
   uint64_t last_id_ = 0;
 };
 
-// One server with one slot of `count` elements, two workers.
+// One server with one slot of `count` elements, and more where a test has set them; two
+// workers.
 class ParameterServiceTest : public testing::Test {
  protected:
   // gRPC is kept until the process ends: where its last object goes after large writes,
   // its clean-up may wait ten seconds for a poller of its own.
   static void SetUpTestSuite() { grpc_init(); }
 
-  void Start(int64_t count = 3, absl::Duration stall_timeout = absl::InfiniteDuration()) {
+  void Start(int64_t count = 3, absl::Duration stall_timeout = absl::InfiniteDuration(),
+             const WireType& wire = {}) {
     ParameterShard::Options options;
     options.slots = {
         {.index = 5, .bucket = 0, .server = 0, .range = {.begin = 0, .count = count}}};
-    options.bucket_ranges = {{.begin = 0, .count = count}};
+    Range bucket{.begin = 0, .count = count};
+    for (const Slot& slot : more_slots_) {
+      options.slots.push_back(slot);
+      bucket.count += slot.range.count;
+    }
+    options.bucket_ranges = {bucket};
     options.workers = 2;
     options.optimizer.mutable_sgd()->set_learning_rate(1);
     options.constants =
@@ -119,13 +128,17 @@ class ParameterServiceTest : public testing::Test {
     ASSERT_OK_AND_ASSIGN(auto policy, MakePolicy(ParameterServerMode(), options.workers));
     shard_ = std::make_shared<ParameterShard>(std::move(options), std::move(policy));
     host_ = std::make_unique<ParameterServerHost>(
-        ParameterServerHost::Options{
-            .job = "job", .fingerprint = kFingerprint, .stall_timeout = stall_timeout},
+        ParameterServerHost::Options{.job = "job",
+                                     .fingerprint = kFingerprint,
+                                     .wire = wire,
+                                     .stall_timeout = stall_timeout},
         shard_);
     ASSERT_OK_AND_ASSIGN(port_, host_->Start("127.0.0.1:0"));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    // A window that stays as it is: what nobody reads is not taken from the server.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     channel_ = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
                                          grpc::InsecureChannelCredentials(), arguments);
     for (int rank = 0; rank < 2; ++rank) {
@@ -195,6 +208,7 @@ class ParameterServiceTest : public testing::Test {
     return FromGrpc(stream->Finish());
   }
 
+  std::vector<Slot> more_slots_;  // Of bucket 0, behind the first, without gaps.
   const RealTime time_;
   std::shared_ptr<ParameterShard> shard_;
   std::unique_ptr<ParameterServerHost> host_;

@@ -35,15 +35,16 @@ ParameterShard::ParameterShard(Options options,
                                std::unique_ptr<const ConsistencyPolicy> policy)
     : workers_(options.workers),
       policy_(std::move(policy)),
-      parameter_memory_(std::make_shared<BufferGauge>()) {
+      traffic_(options.local_worker) {
   CHECK_GT(workers_, 0);
   CHECK(options.constants != nullptr);
   CHECK(options.time != nullptr);
   for (const Slot& slot : options.slots) {
-    slots_[slot.index] = std::make_unique<ShardSlot>(slot, options, policy_.get(),
-                                                     &traffic_, parameter_memory_);
-    largest_slot_bytes_ =
-        std::max(largest_slot_bytes_, slot.range.count * int64_t{sizeof(float)});
+    slots_[slot.index] =
+        std::make_unique<ShardSlot>(slot, options, policy_.get(), &traffic_);
+    const int64_t bytes = slot.range.count * int64_t{sizeof(float)};
+    largest_slot_bytes_ = std::max(largest_slot_bytes_, bytes);
+    bytes_ += bytes;
   }
 }
 
@@ -83,15 +84,22 @@ absl::Status ParameterShard::Leave(int rank) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SlotSnapshot> ParameterShard::Snapshot(int slot, int64_t step) {
-  ASSIGN_OR_RETURN(const ShardSlot* const found, Find(slot, /*rank=*/0, step));
-  absl::StatusOr<SlotSnapshot> snapshot = found->Snapshot(step);
+absl::StatusOr<SlotSnapshot> ParameterShard::Snapshot(const PullInfo& pull) {
+  ASSIGN_OR_RETURN(const ShardSlot* const found, Find(pull.slot, pull.rank, pull.step));
+  absl::StatusOr<SlotSnapshot> snapshot = found->Snapshot(pull.step);
   if (snapshot.ok()) {
     traffic_.CountOut(
         TrafficKind::kSnapshot,
-        static_cast<int64_t>(snapshot->parameters.values.size() * sizeof(float)));
+        static_cast<int64_t>(snapshot->parameters.values.size() * sizeof(float)),
+        pull.rank);
   }
   return snapshot;
+}
+
+std::vector<SlotState> ParameterShard::States() {
+  std::vector<SlotState> states;
+  for (const auto& [index, slot] : slots_) states.push_back(slot->State());
+  return states;
 }
 
 void ParameterShard::Abort(const absl::Status& reason) {
@@ -116,6 +124,12 @@ int64_t ParameterShard::first_version() const {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const auto& [index, state] : slots_) first = std::min(first, state->version());
   return slots_.empty() ? 0 : first;
+}
+
+std::optional<Range> ParameterShard::RangeOf(int slot) const {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) return std::nullopt;
+  return found->second->range();
 }
 
 int64_t ParameterShard::parked_pulls() const {

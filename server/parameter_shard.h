@@ -13,10 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/contributors.h"
 #include "common/float_pieces.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
+#include "common/memory_gauge.h"
 #include "common/mutex.h"
 #include "common/partition.h"
 #include "common/ring_order.h"
@@ -26,26 +28,14 @@
 #include "proto/experiment.pb.h"
 #include "proto/record.pb.h"
 #include "server/consistency_policy.h"
+#include "server/contribution.h"
+#include "server/parked_pulls.h"
 #include "server/slot_parameters.h"
+#include "server/slot_state.h"
 
 namespace psring {
 
 class ShardSlot;
-
-// A gradient and whatever keeps its floats alive and unchanged.
-struct Contribution {
-  FloatPieces gradient;
-  std::shared_ptr<const void> owner;
-};
-
-// The fields are those of ParameterAnswer (proto/parameter_server.proto).
-struct PullAnswer {
-  SlotVersion parameters;
-  int64_t step = 0;
-  bool finished = false;
-  absl::Duration parked = absl::ZeroDuration();
-  int released_by = 0;  // Where parked.
-};
 
 // A slot as it was after some steps of all workers.
 struct SlotSnapshot {
@@ -90,10 +80,15 @@ class ParameterShard {
     // By bucket index, for at least the buckets of `slots`.
     std::vector<Range> bucket_ranges;
     int workers = 0;
+    // The worker on the same host, if any (ExchangeTraffic).
+    std::optional<int> local_worker = std::nullopt;
     // Of the terms of a round.
     Sync::Order order = Sync::RING;
     // Of all workers; default: by rank.
     std::optional<RingOrder> ring_order = std::nullopt;
+    // Who has samples in which round, where there are rounds of all workers. Default:
+    // all.
+    std::optional<Contributors> contributors = std::nullopt;
     StaleUpdates stale_updates;
     Optimizer optimizer;
     // The optimizer's, of version v: of the update that makes v + 1.
@@ -101,12 +96,19 @@ class ParameterShard {
     // The run's length: workers * steps contributions to every slot. 0: without end, and
     // then without snapshots.
     int64_t steps = 0;
+    // Where the job goes on from a checkpoint: what has been made before. The snapshots
+    // are those of later steps.
+    std::optional<ShardStart> start = std::nullopt;
     // A snapshot of each slot is kept after so many steps of all workers (whenever
     // interval * workers more contributions have been counted), and after the last; 0:
     // after the last only.
     int64_t snapshot_interval = 0;
     // Outlives the shard.
     const TimeSource* time = nullptr;
+    // If set, counts the slots' buffers: current and older parameters, optimizer state,
+    // and contributions from when they are pushed until they are applied or dropped. Used
+    // by the constructor alone; its gauges are used on.
+    MemoryGauges* memory = nullptr;
     // If set, hears of every contribution right after it was applied or dropped, slot by
     // slot in that order. Called with the slot locked: it only writes down.
     std::function<void(const ContributionRecord& contribution)> on_contribution;
@@ -114,7 +116,7 @@ class ParameterShard {
   // The slots and buckets of one server; the caller sets the rest.
   static Options OptionsFor(const BucketPlan& buckets, const SlotPlan& slots, int server);
 
-  using PullDone = std::function<void(absl::StatusOr<PullAnswer> answer)>;
+  using PullDone = psring::PullDone;
 
   ParameterShard(Options options, std::unique_ptr<const ConsistencyPolicy> policy);
   // No call is running; pulls still parked are aborted.
@@ -142,9 +144,13 @@ class ParameterShard {
   // nothing. Errors as those of Push.
   absl::Status Leave(int rank);
 
-  // As after `step` steps of all workers, or as it is now if fewer contributions than
-  // that have been counted. kNotFound: no snapshot was kept there.
-  absl::StatusOr<SlotSnapshot> Snapshot(int slot, int64_t step);
+  // As after `pull.step` steps of all workers, or as it is now if fewer contributions
+  // than that have been counted. kNotFound: no snapshot was kept there.
+  absl::StatusOr<SlotSnapshot> Snapshot(const PullInfo& pull);
+
+  // Of every slot, as it is; while no call is running that could change it. The spans are
+  // the shard's own, those of state valid as long as it lives.
+  std::vector<SlotState> States();
 
   // `reason` is not OK. The first one counts.
   void Abort(const absl::Status& reason);
@@ -152,6 +158,11 @@ class ParameterShard {
   int workers() const { return workers_; }
   // Of the largest slot; 0 without slots.
   int64_t largest_slot_bytes() const { return largest_slot_bytes_; }
+  // Of all slots' parameters.
+  int64_t bytes() const { return bytes_; }
+  // The slot's elements of the flat buffer; none where it is none of this server's.
+  std::optional<Range> RangeOf(int slot) const;
+  int64_t ElementsOf(int slot) const { return RangeOf(slot).value_or(Range()).count; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
   int64_t parked_pulls() const;
   // What the parked pulls of one slot wait for, for messages: "worker 1's next push to
@@ -159,8 +170,6 @@ class ParameterShard {
   std::string Awaited() const;
   // The lowest version of a slot here; 0 without slots.
   int64_t first_version() const;
-  // Memory of the slots' parameters, with the versions that are still in use.
-  const BufferGauge& parameter_memory() const { return *parameter_memory_; }
   // Payload that came in (accepted or not) and that answers took out. Initialize and the
   // pulls for step 0 are the first distribution.
   ExchangeTraffic traffic() const { return traffic_.totals(); }
@@ -171,8 +180,8 @@ class ParameterShard {
 
   const int workers_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
-  const std::shared_ptr<BufferGauge> parameter_memory_;
-  int64_t largest_slot_bytes_ = 0;  // Set up once.
+  int64_t largest_slot_bytes_ = 0;  // Set up once; so is the next.
+  int64_t bytes_ = 0;
   LinkCounters traffic_;
   std::map<int, std::unique_ptr<ShardSlot>> slots_;  // By slot index; set up once.
 

@@ -160,11 +160,38 @@ TEST_F(ParameterShardTest, Invariant4_AnAnswerStaysItsVersionWhileItIsRead) {
   ASSERT_OK(Push(0, 0, 0, {2, 4}));
   EXPECT_THAT(Parameters(1, 0), ElementsAre(-1, -2));
   EXPECT_THAT(answer.parameters.values, ElementsAre(0, 0));
-  EXPECT_EQ(shard_->parameter_memory().now(), 2 * 2 * 4);
+  EXPECT_EQ(memory_.Of("older versions")->now(), 2 * 4);
   answer = {};
-  EXPECT_EQ(shard_->parameter_memory().now(), 2 * 4);
   ASSERT_OK(Push(0, 1, 0, {2, 4}));  // In place: nobody reads.
-  EXPECT_EQ(shard_->parameter_memory().peak(), 2 * 2 * 4);
+  EXPECT_EQ(memory_.Of("older versions")->now(), 0);
+  EXPECT_EQ(memory_.Of("older versions")->peak(), 2 * 4);
+  EXPECT_EQ(memory_.Of("parameters")->peak(), 2 * 4);
+}
+
+TEST_F(ParameterShardTest, CountsWhatItHolds) {
+  optimizer_.mutable_adam()->set_learning_rate(0.5f);
+  Make(/*workers=*/2);
+  // Slots of 2 and 3 elements, with two floats of state for each.
+  EXPECT_EQ(memory_.Of("optimizer state")->now(), 2 * 5 * 4);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{0, 0}));
+  EXPECT_EQ(memory_.Of("parameters")->now(), 2 * 4);
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(memory_.Of("parameters")->now(), 5 * 4);
+  const auto contributions = memory_.Of("contributions");
+  ASSERT_OK(Push(0, 0, 0, {1, 1}));
+  ASSERT_OK(Push(0, 0, 1, {1, 1, 1}));
+  EXPECT_EQ(contributions->now(), 5 * 4);
+  ASSERT_OK(Push(0, 0, 1, {1, 1, 1}));  // Again: not held twice.
+  EXPECT_EQ(contributions->now(), 5 * 4);
+  ASSERT_OK(Push(1, 0, 0, {1, 1}));
+  EXPECT_EQ(contributions->now(), 3 * 4);
+  ASSERT_OK(Push(1, 0, 1, {1, 1, 1}));
+  EXPECT_EQ(contributions->now(), 0);
+  EXPECT_EQ(contributions->peak(), (5 + 3) * 4);
+  shard_.reset();
+  for (const char* purpose : {"parameters", "optimizer state", "older versions"}) {
+    EXPECT_EQ(memory_.Of(purpose)->now(), 0) << purpose;
+  }
 }
 
 TEST_F(ParameterShardTest, Invariant7_AfterAbortEveryCallGetsTheFirstReason) {
@@ -277,6 +304,25 @@ TEST_F(ParameterShardTest, AServerWithoutSlotsServesNothingAndEnds) {
               StatusIs(kInvalidArgument, HasSubstr("the slots here are: none")));
   EXPECT_EQ(shard_->parked_pulls(), 0);
   shard_->Abort(absl::AbortedError("end"));
+}
+
+TEST_F(ParameterShardTest, CountsTheWorkerOnTheSameHostApart) {
+  local_worker_ = 0;
+  Make(/*workers=*/2);
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{0, 0, 0}));
+  for (int rank = 0; rank < 2; ++rank) {
+    Pull(rank, 0, 1);
+    ASSERT_OK(Push(rank, 0, 1, {1, 1, 1}));
+    ASSERT_OK(shard_->Snapshot({.rank = rank, .step = 9, .slot = 1}));
+  }
+  Pull(0, 1, 1);  // Worker 1 does not.
+  const ExchangeTraffic traffic = shard_->traffic();
+  EXPECT_EQ(traffic.payload_in, 2 * 3 * 4);
+  EXPECT_EQ(traffic.payload_out, 3 * 4);
+  EXPECT_EQ(traffic.local_payload_in, 3 * 4);
+  EXPECT_EQ(traffic.local_payload_out, 3 * 4);
+  EXPECT_EQ(traffic.local_other_in, 3 * 4);       // What initializes.
+  EXPECT_EQ(traffic.local_other_out, 2 * 3 * 4);  // The first pull and the snapshot.
 }
 
 TEST_F(ParameterShardTest, CountsPayloadAndTheFirstDistributionApart) {

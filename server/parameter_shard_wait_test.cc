@@ -104,6 +104,30 @@ TEST_F(ParameterShardTest, WithoutConstantsAPushFailsAndChangesNothing) {
   EXPECT_EQ(shard_->traffic().payload_in, 0);
 }
 
+// One slot's update is under way, for as long as the test likes; another thread pushes to
+// the other one, and pulls it.
+TEST_F(ParameterShardTest, ASlotThatIsWorkedOnHoldsNoOtherUp) {
+  std::promise<void> working, go_on;
+  heard_ = [&](const ContributionRecord& contribution) {
+    if (contribution.slot() != 0) return;
+    working.set_value();
+    go_on.get_future().wait();
+  };
+  Make(/*workers=*/1);
+  ASSERT_OK(shard_->Initialize(0, std::vector<float>{1, 1}));
+  ASSERT_OK(shard_->Initialize(1, std::vector<float>{1, 1, 1}));
+  std::thread held([&] { EXPECT_OK(Push(0, 0, 0, {2, 4})); });
+  working.get_future().wait();
+  std::thread other([&] {
+    for (int64_t step = 0; step < 3; ++step) EXPECT_OK(Push(0, step, 1, {2, 2, 2}));
+    EXPECT_THAT(Parameters(3, 1), ElementsAre(-2, -2, -2));
+  });
+  other.join();
+  go_on.set_value();
+  held.join();
+  EXPECT_THAT(Parameters(1, 0), ElementsAre(0, -1));
+}
+
 // Workers that run as threads, each at its own pace within a round, over both slots.
 TEST_F(ParameterShardTest, ManyThreadsSeeTheSameVersions) {
   constexpr int kWorkers = 8;

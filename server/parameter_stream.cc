@@ -1,5 +1,6 @@
 #include "server/parameter_stream.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +8,9 @@
 #include "common/errors.h"
 #include "common/grpc_message.h"
 #include "common/grpc_status.h"
+#include "common/partition.h"
 #include "common/status_macros.h"
+#include "common/wire_message.h"
 #include "common/wire_protocol.h"
 
 namespace psring {
@@ -15,6 +18,8 @@ namespace {
 
 // For what a worker sends before it knows that an earlier answer has been sent.
 constexpr int64_t kSpareRequests = 16;
+// Behind all slots: of an answer about none.
+constexpr int64_t kNoSlot = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
@@ -24,18 +29,18 @@ ParameterStream::ParameterStream(const Options* options,
       shard_(*options->shard),
       queue_(queue),
       max_outstanding_(2 * int64_t{shard_.slot_count()} + kSpareRequests),
+      decoder_(options_.wire),
       stream_(&context_) {}
 
-void ParameterStream::Await(Service* service, QueueEvent called) {
+void ParameterStream::Await(Service* service, std::function<void(bool)> called) {
   auto* const done =
-      new QueueEvent([self = shared_from_this()](bool) { self->OnDone(); });
-  context_.AsyncNotifyWhenDone(done);
-  service->RequestExchange(&context_, &stream_, queue_, queue_,
-                           new QueueEvent([done, called = std::move(called)](bool ok) {
-                             if (!ok)
-                               delete done;  // No call has begun: none is ever done.
-                             called(ok);
-                           }));
+      new OneTimeEvent([self = shared_from_this()](bool) { self->OnDone(); });
+  context_.AsyncNotifyWhenDone(done->tag());
+  auto* const begun = new OneTimeEvent([done, called = std::move(called)](bool ok) {
+    if (!ok) delete done;  // No call has begun: none is ever done.
+    called(ok);
+  });
+  service->RequestExchange(&context_, &stream_, queue_, queue_, begun->tag());
 }
 
 absl::Status ParameterStream::TakeHello() {
@@ -108,17 +113,26 @@ std::optional<ParameterStream::Time> ParameterStream::ExpirePulls(Time now) {
 }
 
 void ParameterStream::OnRead(bool ok) {
+  if (ok) {
+    options_.ready(shared_from_this());
+    return;
+  }
+  MutexLock lock(&mutex_);
+  reading_ = false;
+  all_read_ = true;
+  FinishLocked();
+}
+
+void ParameterStream::TakeTurn() {
   bool ended = false;
   {
     MutexLock lock(&mutex_);
     ended = !ended_.ok();
   }
-  absl::Status status;
-  if (ok && !ended) status = Handle();
+  const absl::Status status = ended ? absl::OkStatus() : Handle();
   {
     MutexLock lock(&mutex_);
     reading_ = false;
-    if (!ok) all_read_ = true;
     if (status.ok()) ReadLocked();
     FinishLocked();
   }
@@ -127,40 +141,68 @@ void ParameterStream::OnRead(bool ok) {
 
 absl::Status ParameterStream::Handle() {
   ParameterRequest request;
-  ASSIGN_OR_RETURN(ReceivedFloats payload, TakeMessage(&incoming_, &request));
+  ASSIGN_OR_RETURN(ReceivedPayload payload, TakeMessage(&incoming_, &request));
+  FloatPieces parameters;
+  Contribution contribution;
+  switch (request.operation()) {
+    case ParameterRequest::INITIALIZE: {
+      ASSIGN_OR_RETURN(parameters, FloatsOf(std::move(payload.pieces)));
+      break;
+    }
+    case ParameterRequest::PUSH:
+    case ParameterRequest::EXCHANGE: {
+      const std::optional<Range> range = shard_.RangeOf(request.slot());
+      if (!range) break;  // The shard refuses the slot, by name.
+      absl::StatusOr<Contribution> decoded = decoder_.Decode(
+          std::move(payload.pieces), std::move(payload.owner), range->count);
+      if (!decoded.ok()) {
+        return Annotate(decoded.status(),
+                        absl::StrCat("rank ", rank(), "'s push to slot ", request.slot(),
+                                     ", step ", request.step()));
+      }
+      contribution = *std::move(decoded);
+      break;
+    }
+    default:
+      break;
+  }
   {
     MutexLock lock(&mutex_);
     ++outstanding_;
   }
+  const Asked asked{.id = request.id(), .slot = request.slot()};
   switch (request.operation()) {
     case ParameterRequest::INITIALIZE:
-      AnswerDone(request.id(),
-                 rank() == 0 ? shard_.Initialize(request.slot(), payload.floats)
-                             : absl::InvalidArgumentError(absl::StrCat(
-                                   "rank ", rank(), " initializes slot ", request.slot(),
-                                   ", which is for worker 0 to do")));
+      AnswerDone(asked, rank() == 0
+                            ? shard_.Initialize(request.slot(), parameters)
+                            : absl::InvalidArgumentError(absl::StrCat(
+                                  "rank ", rank(), " initializes slot ", request.slot(),
+                                  ", which is for worker 0 to do")));
       break;
     case ParameterRequest::PUSH:
-      AnswerDone(request.id(), Push(request, std::move(payload)));
+      AnswerDone(asked, Push(request, std::move(contribution)));
       break;
     case ParameterRequest::PULL:
       Pull(request, request.step());
       break;
     case ParameterRequest::EXCHANGE:
-      if (const absl::Status pushed = Push(request, std::move(payload)); pushed.ok()) {
+      if (const absl::Status pushed = Push(request, std::move(contribution));
+          pushed.ok()) {
         Pull(request, request.step() + 1);
       } else {
-        AnswerDone(request.id(), pushed);
+        AnswerDone(asked, pushed);
       }
       break;
     case ParameterRequest::LEAVE:
-      AnswerDone(request.id(), shard_.Leave(rank()));
+      AnswerDone(asked, shard_.Leave(rank()));
       break;
     case ParameterRequest::SNAPSHOT:
-      AnswerSnapshot(request.id(), shard_.Snapshot(request.slot(), request.step()));
+      AnswerSnapshot(
+          asked, shard_.Snapshot(
+                     {.rank = rank(), .step = request.step(), .slot = request.slot()}));
       break;
     default:
-      AnswerDone(request.id(),
+      AnswerDone(asked,
                  absl::InvalidArgumentError(absl::StrCat(
                      "request ", request.id(), " of rank ", rank(), " has operation ",
                      int{request.operation()}, ", which is none")));
@@ -169,111 +211,132 @@ absl::Status ParameterStream::Handle() {
 }
 
 absl::Status ParameterStream::Push(const ParameterRequest& request,
-                                   ReceivedFloats payload) {
-  return shard_.Push(
-      {.rank = rank(),
-       .step = request.step(),
-       .slot = request.slot(),
-       .version = request.version()},
-      {.gradient = std::move(payload.floats), .owner = std::move(payload.owner)});
+                                   Contribution contribution) {
+  return shard_.Push({.rank = rank(),
+                      .step = request.step(),
+                      .slot = request.slot(),
+                      .version = request.version()},
+                     std::move(contribution));
 }
 
 void ParameterStream::Pull(const ParameterRequest& request, int64_t step) {
+  OpenPull* pull = nullptr;
   int64_t key = 0;
   {
     MutexLock lock(&mutex_);
     key = ++last_pull_;
-    pulls_[key] = {.ticket = {}, .deadline = SteadyDeadline(options_.stall_timeout)};
+    pull = &pulls_[key];
+    *pull = {.stream = shared_from_this(),
+             .key = key,
+             .asked = {.id = request.id(), .slot = request.slot()},
+             .bytes = shard_.ElementsOf(request.slot()) * int64_t{sizeof(float)},
+             .ticket = {},
+             .deadline = SteadyDeadline(options_.stall_timeout)};
+    asked_bytes_ += pull->bytes;
   }
   const PullTicket ticket =
       shard_.Pull({.rank = rank(), .step = step, .slot = request.slot()},
-                  [self = shared_from_this(), key,
-                   id = request.id()](const absl::StatusOr<PullAnswer>& answer) {
-                    {
-                      MutexLock lock(&self->mutex_);
-                      self->pulls_.erase(key);
-                    }
-                    self->AnswerPull(id, answer);
+                  [pull](const absl::StatusOr<PullAnswer>& answer) {
+                    pull->stream->OnPulled(pull, answer);
                   });
   bool given_up = false;
   {
     MutexLock lock(&mutex_);
-    const auto pull = pulls_.find(key);
-    if (pull == pulls_.end()) return;  // Answered.
-    pull->second.ticket = ticket;
+    const auto open = pulls_.find(key);
+    if (open == pulls_.end()) return;  // Answered.
+    open->second.ticket = ticket;
     given_up = gone_ || !ended_.ok();
   }
   if (given_up) shard_.CancelPull(ticket);
 }
 
-void ParameterStream::AnswerDone(uint64_t id, const absl::Status& status) {
-  ParameterAnswer answer;
-  answer.set_id(id);
-  if (!status.ok()) *answer.mutable_failure() = ToFailure(status);
-  Answer(MakeMessage(answer, /*payload=*/{}, /*owner=*/nullptr));
+void ParameterStream::OnPulled(OpenPull* pull, const absl::StatusOr<PullAnswer>& pulled) {
+  const std::shared_ptr<ParameterStream> self = std::move(pull->stream);
+  const Asked asked = pull->asked;
+  {
+    MutexLock lock(&mutex_);
+    asked_bytes_ -= pull->bytes;
+    pulls_.erase(pull->key);
+  }
+  AnswerPull(asked, pulled);
 }
 
-void ParameterStream::AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& pulled) {
+void ParameterStream::AnswerDone(const Asked& asked, const absl::Status& status) {
+  UnsentAnswer answer;
+  answer.header.set_id(asked.id);
+  if (!status.ok()) *answer.header.mutable_failure() = ToFailure(status);
+  Answer(asked, std::move(answer));
+}
+
+void ParameterStream::AnswerPull(const Asked& asked,
+                                 const absl::StatusOr<PullAnswer>& pulled) {
   if (!pulled.ok()) {
-    AnswerDone(id, pulled.status());
+    AnswerDone(asked, pulled.status());
     return;
   }
-  ParameterAnswer answer;
-  answer.set_id(id);
-  answer.set_version(pulled->parameters.version);
-  answer.set_step(pulled->step);
-  answer.set_finished(pulled->finished);
-  answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
-  answer.set_released_by(pulled->released_by);
-  Answer(MakeMessage(answer, pulled->parameters.values, pulled->parameters.owner));
+  UnsentAnswer answer{.header = {},
+                      .payload = std::as_bytes(pulled->parameters.values),
+                      .owner = pulled->parameters.owner};
+  answer.header.set_id(asked.id);
+  answer.header.set_version(pulled->parameters.version);
+  answer.header.set_step(pulled->step);
+  answer.header.set_finished(pulled->finished);
+  answer.header.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
+  answer.header.set_released_by(pulled->released_by);
+  answer.header.set_working_ns(absl::ToInt64Nanoseconds(pulled->working));
+  Answer(asked, std::move(answer));
 }
 
-void ParameterStream::AnswerSnapshot(uint64_t id,
+void ParameterStream::AnswerSnapshot(const Asked& asked,
                                      const absl::StatusOr<SlotSnapshot>& snapshot) {
   if (!snapshot.ok()) {
-    AnswerDone(id, snapshot.status());
+    AnswerDone(asked, snapshot.status());
     return;
   }
-  ParameterAnswer answer;
-  answer.set_id(id);
-  answer.set_version(snapshot->parameters.version);
-  answer.set_time_ns(absl::ToInt64Nanoseconds(snapshot->time));
-  Answer(MakeMessage(answer, snapshot->parameters.values, snapshot->parameters.owner));
+  UnsentAnswer answer{.header = {},
+                      .payload = std::as_bytes(snapshot->parameters.values),
+                      .owner = snapshot->parameters.owner};
+  answer.header.set_id(asked.id);
+  answer.header.set_version(snapshot->parameters.version);
+  answer.header.set_time_ns(absl::ToInt64Nanoseconds(snapshot->time));
+  Answer(asked, std::move(answer));
 }
 
-void ParameterStream::Answer(grpc::ByteBuffer message) {
-  std::optional<grpc::ByteBuffer> next;
+void ParameterStream::Answer(const Asked& asked, UnsentAnswer answer) {
+  const std::optional<Range> range = shard_.RangeOf(asked.slot);
+  std::optional<UnsentAnswer> next;
   {
     MutexLock lock(&mutex_);
     if (gone_ || !ended_.ok()) return;
-    answers_.push_back(std::move(message));
+    unsent_bytes_ += static_cast<int64_t>(answer.payload.size());
+    answers_.Push(range ? range->begin : kNoSlot, std::move(answer));
     next = NextAnswerLocked();
   }
-  Write(next);
+  Write(std::move(next));
 }
 
-void ParameterStream::Write(const std::optional<grpc::ByteBuffer>& message) {
-  if (!message.has_value()) return;
-  stream_.Write(*message, new QueueEvent([self = shared_from_this()](bool ok) {
-    self->OnWritten(ok);
-  }));
+void ParameterStream::Write(std::optional<UnsentAnswer> answer) {
+  if (!answer.has_value()) return;
+  stream_.Write(MakeMessage(answer->header, answer->payload, std::move(answer->owner)),
+                written_.Begin());
 }
 
 void ParameterStream::OnWritten(bool ok) {
-  std::optional<grpc::ByteBuffer> next;
+  std::optional<UnsentAnswer> next;
   {
     MutexLock lock(&mutex_);
     writing_ = false;
+    unsent_bytes_ -= std::exchange(writing_bytes_, 0);
     --outstanding_;
     if (!ok) {
       gone_ = true;
-      answers_.clear();
+      answers_.Clear();
     }
     next = NextAnswerLocked();
     ReadLocked();
     FinishLocked();
   }
-  Write(next);
+  Write(std::move(next));
 }
 
 // The call is over, by our Finish or because the worker has gone.
@@ -282,7 +345,7 @@ void ParameterStream::OnDone() {
   {
     MutexLock lock(&mutex_);
     gone_ = true;
-    answers_.clear();
+    answers_.Clear();
     parked = ParkedLocked();
   }
   Cancel(parked);
@@ -293,29 +356,28 @@ void ParameterStream::Cancel(const std::vector<PullTicket>& tickets) {
   for (const PullTicket& ticket : tickets) shard_.CancelPull(ticket);
 }
 
-std::optional<grpc::ByteBuffer> ParameterStream::NextAnswerLocked() {
+std::optional<ParameterStream::UnsentAnswer> ParameterStream::NextAnswerLocked() {
   if (writing_ || finishing_ || gone_ || answers_.empty()) return std::nullopt;
   writing_ = true;
-  grpc::ByteBuffer next;
-  next.Swap(&answers_.front());
-  answers_.pop_front();
+  UnsentAnswer next = answers_.Pop();
+  writing_bytes_ = static_cast<int64_t>(next.payload.size());
   return next;
 }
 
 void ParameterStream::ReadLocked() {
   if (reading_ || finishing_ || gone_ || all_read_ || !ended_.ok()) return;
   if (outstanding_ >= max_outstanding_) return;
+  if (asked_bytes_ + unsent_bytes_ >= 2 * shard_.bytes() && shard_.bytes() > 0) return;
   reading_ = true;
-  stream_.Read(&incoming_, new QueueEvent([self = shared_from_this()](bool ok) {
-    self->OnRead(ok);
-  }));
+  stream_.Read(&incoming_, read_.Begin());
 }
 
 void ParameterStream::FinishLocked() {
   if (finishing_ || gone_ || writing_ || !answers_.empty()) return;
   if (ended_.ok() && !(all_read_ && outstanding_ == 0)) return;
   finishing_ = true;
-  stream_.Finish(ToGrpc(ended_), new QueueEvent([self = shared_from_this()](bool) {}));
+  auto* const finished = new OneTimeEvent([self = shared_from_this()](bool) {});
+  stream_.Finish(ToGrpc(ended_), finished->tag());
 }
 
 std::vector<PullTicket> ParameterStream::ParkedLocked() const {

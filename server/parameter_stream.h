@@ -4,10 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,26 +15,33 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/grpc_message.h"
+#include "common/float_pieces.h"
 #include "common/mutex.h"
+#include "common/wire_type.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "server/answer_queue.h"
+#include "server/contribution_decoder.h"
 #include "server/parameter_shard.h"
+#include "server/queue_event.h"
 
 namespace psring {
 
-// What is to happen when an operation on a completion queue is done; its tag is a pointer
-// to one. Whoever takes it from the queue calls it once and deletes it.
-using QueueEvent = std::function<void(bool ok)>;
-
-// Reads one request after the other, hands it to the shard, and writes the answers one
-// after the other. It holds one message that is being read, and at most
-// `2 * slots + kSpareRequests` requests that are not answered yet: with that many it
-// reads no further, and whatever else the worker sends stays within the network's
-// windows. A pull that is parked leaves the shard when its worker goes.
+// Reads one request after the other, hands it to the shard when its turn has come, and
+// writes the answers one after the other: of those that wait, the one that the worker's
+// next forward needs first (answer_queue.h).
 //
-// Any thread. Lives as long as an operation is under way.
+// What it holds for a worker is bounded: one message that is being read or waits for its
+// turn; at most `2 * slots + kSpareRequests` requests that are not answered yet; and of
+// answers, asked for or waiting to be sent, less than a slot more than twice the
+// parameters: each exchange may come twice. With more it reads no further, and whatever
+// else the worker sends stays within the network's windows. A pull that is parked leaves
+// the shard when its worker goes.
+//
+// Any thread. Lives as long as an operation is under way. But for what gRPC does, and
+// for taking messages apart and putting them together, nothing is allocated for a
+// request once there have been as many at a time.
 class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
  public:
   using Service = ParameterService::WithRawMethod_Exchange<ParameterService::Service>;
@@ -46,6 +53,10 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
     uint64_t fingerprint = 0;
     absl::Duration stall_timeout;
     std::shared_ptr<ParameterShard> shard;
+    // Of the gradients that it is sent.
+    WireType wire;
+    // Called when a request has come: TakeTurn is to be called, once, by any thread.
+    std::function<void(std::shared_ptr<ParameterStream>)> ready;
     // Called when the call is over, at most once.
     std::function<void(ParameterStream*)> closed;
   };
@@ -53,7 +64,7 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   ParameterStream(const Options* options, grpc::ServerCompletionQueue* queue);
 
   // Waits for a worker's call, once; `called` with false: the server ends.
-  void Await(Service* service, QueueEvent called);
+  void Await(Service* service, std::function<void(bool called)> called);
 
   // After a call has come. Who it is, or why it is refused.
   absl::Status TakeHello();
@@ -63,6 +74,9 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   // Begins to read requests.
   void Serve();
 
+  // Works on the request that has come, and reads on.
+  void TakeTurn();
+
   // Takes no more requests, sends the answers that there are, and ends the call with
   // `status`, which is not OK. The first status counts.
   void End(const absl::Status& status);
@@ -71,9 +85,24 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   std::optional<Time> ExpirePulls(Time now);
 
  private:
-  struct ParkedPull {
+  // What an answer is about.
+  struct Asked {
+    uint64_t id = 0;
+    int slot = 0;
+  };
+  // A pull that the shard has; the stream lives until it is done.
+  struct OpenPull {
+    std::shared_ptr<ParameterStream> stream;
+    int64_t key = 0;
+    Asked asked;
+    int64_t bytes = 0;  // Of the answer's payload.
     PullTicket ticket;  // Not parked() until the shard has said which it is.
     Time deadline;
+  };
+  struct UnsentAnswer {
+    ParameterAnswer header;
+    Bytes payload;
+    std::shared_ptr<const void> owner;  // Keeps it.
   };
 
   void OnRead(bool ok);
@@ -81,19 +110,19 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   void OnDone();
   // An error ends the stream; refused requests are answers.
   absl::Status Handle();
-  absl::Status Push(const ParameterRequest& request, ReceivedFloats payload);
+  absl::Status Push(const ParameterRequest& request, Contribution contribution);
   // Asks the shard for the parameters for `step`; their answer is the request's.
   void Pull(const ParameterRequest& request, int64_t step);
-  void AnswerDone(uint64_t id, const absl::Status& status);
-  void AnswerPull(uint64_t id, const absl::StatusOr<PullAnswer>& pulled);
-  void AnswerSnapshot(uint64_t id, const absl::StatusOr<SlotSnapshot>& snapshot);
-  void Answer(grpc::ByteBuffer message);
-  void Write(const std::optional<grpc::ByteBuffer>& message);
+  void OnPulled(OpenPull* pull, const absl::StatusOr<PullAnswer>& pulled);
+  void AnswerDone(const Asked& asked, const absl::Status& status);
+  void AnswerPull(const Asked& asked, const absl::StatusOr<PullAnswer>& pulled);
+  void AnswerSnapshot(const Asked& asked, const absl::StatusOr<SlotSnapshot>& snapshot);
+  void Answer(const Asked& asked, UnsentAnswer answer);
+  void Write(std::optional<UnsentAnswer> answer);
   void Cancel(const std::vector<PullTicket>& tickets);
 
   // The next answer, if it is time to write one: the caller then calls Write, unlocked.
-  std::optional<grpc::ByteBuffer> NextAnswerLocked()
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<UnsentAnswer> NextAnswerLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Each does what its name says if it is time for it.
   void ReadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,10 +132,13 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   ParameterShard& shard_;
   grpc::ServerCompletionQueue* const queue_;
   const int64_t max_outstanding_;
+  const ContributionDecoder decoder_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   WorkerHello hello_;          // Set up before Serve.
   grpc::ByteBuffer incoming_;  // Of the read that is under way, then of its handling.
+  OwnedEvent<ParameterStream> read_{this, &ParameterStream::OnRead};
+  OwnedEvent<ParameterStream> written_{this, &ParameterStream::OnWritten};
 
   Mutex mutex_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // Until the request has been handled.
@@ -116,9 +148,14 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;        // Nobody is there to write to.
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);       // OK until ended.
   int64_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;  // Requests whose answer is unsent.
-  std::deque<grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);
+  AnswerQueue<UnsentAnswer> answers_ ABSL_GUARDED_BY(mutex_);
+  // Payload of these and of the one that is being written.
+  int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t asked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // What open pulls will bring.
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::pmr::unsynchronized_pool_resource pull_memory_ ABSL_GUARDED_BY(mutex_);
   // By arrival, so by deadline as well.
-  std::map<int64_t, ParkedPull> pulls_ ABSL_GUARDED_BY(mutex_);
+  std::pmr::map<int64_t, OpenPull> pulls_ ABSL_GUARDED_BY(mutex_){&pull_memory_};
   int64_t last_pull_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

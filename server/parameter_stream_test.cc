@@ -1,7 +1,10 @@
 // A worker's stream: who may have one, what ends it, and what that leaves to the others.
 #include "server/parameter_stream.h"
 
+#include <limits>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "common/status_matchers.h"
 #include "common/wire_message.h"
@@ -76,6 +79,27 @@ TEST_F(ParameterStreamTest, AMalformedMessageEndsItsStreamAndNoOther) {
   ExpectARoundWorks();
 }
 
+TEST_F(ParameterStreamTest, AGradientThatIsNoneOnThisWireEndsItsStreamAndNoOther) {
+  Wire wire;
+  wire.mutable_int8();
+  Start(/*count=*/3, absl::InfiniteDuration(), wire);
+  ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
+  ParameterRequest push = GoodPush();
+  const auto is_refused = [](const std::string& part) {
+    return StatusIs(kInvalidArgument,
+                    AllOf(HasSubstr("'s push to slot 5, step 0: a gradient "),
+                          HasSubstr(part), testing::Not(HasSubstr("\n"))));
+  };
+  EXPECT_THAT(EndAfter(push.SerializeAsString()),
+              is_refused("of 3 elements as int8 has 7 bytes, and here are 12"));
+  push.set_payload(PayloadOf({std::numeric_limits<float>::infinity()}) + "abc");
+  EXPECT_THAT(EndAfter(push.SerializeAsString()), is_refused("a scale of inf"));
+  EXPECT_EQ(shard_->traffic().payload_in, 0);
+  push.set_payload(PayloadOf({0.5f}) + std::string("\x02\xfe\x00", 3));
+  EXPECT_OK(workers_[0]->Ask(push));
+  EXPECT_EQ(shard_->traffic().payload_in, 7);
+}
+
 TEST_F(ParameterStreamTest, AMessageLargerThanAnySlotIsNotReceived) {
   Start();
   ParameterRequest push = GoodPush();
@@ -114,7 +138,7 @@ TEST_F(ParameterStreamTest, OfAWorkerWithTooManyRequestsTheRestWaitsUnread) {
   Start();
   ASSERT_OK(workers_[0]->Ask(GoodInitialize()));
   for (int i = 0; i < kPulls; ++i) workers_[0]->Send(GoodPull(1));
-  AwaitParked(2 * 1 + 16);
+  AwaitParked(2);  // Whose answers are twice all that the server has.
   // A push behind them is not read, so the round stays open until another stream closes
   // it; then everything is answered.
   workers_[0]->Send(GoodPush());
@@ -153,6 +177,37 @@ TEST_F(ParameterStreamTest, ANewIncarnationOfARankTakesThePlaceOfTheOld) {
   ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, replacement->Ask(GoodPull(1)));
   EXPECT_EQ(answer.version(), 1);
   EXPECT_THAT(FloatsOf(answer.payload()), ElementsAre(0, 1, 2));
+}
+
+// The first answer is on its way, and no more fits as long as the worker does not read.
+TEST_F(ParameterStreamTest, OfAnswersThatWaitTheOneThatIsNeededFirstGoesFirst) {
+  constexpr int64_t kCount = 64 << 10;
+  for (int i = 1; i < 4; ++i) {
+    more_slots_.push_back({.index = 5 + i,
+                           .bucket = 0,
+                           .server = 0,
+                           .range = {.begin = i * kCount, .count = kCount}});
+  }
+  Start(kCount);
+  for (int slot = 5; slot < 9; ++slot) {
+    ASSERT_OK(shard_->Initialize(slot, std::vector<float>(kCount, 1.0f)));
+  }
+  int64_t sent = 0;
+  for (const int slot : {8, 7, 6, 5, 8}) {
+    ParameterRequest pull = GoodPull(0);
+    pull.set_slot(slot);
+    workers_[0]->Send(pull);
+    ++sent;
+  }
+  // The last one has been handled, so the answers of the others are in the queue.
+  const int64_t bytes = sent * kCount * int64_t{sizeof(float)};
+  while (shard_->traffic().initial_out < bytes) std::this_thread::yield();
+  std::vector<uint64_t> order;
+  while (sent-- > 0) {
+    ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, workers_[0]->Receive());
+    order.push_back(answer.id());
+  }
+  EXPECT_THAT(order, ElementsAre(1, 4, 3, 2, 5));
 }
 
 }  // namespace

@@ -89,15 +89,14 @@ class ApplyEachPolicy final : public ConsistencyPolicy {
 
   std::optional<int64_t> OnPull(const PullInfo& pull, const WorkerClocks& clocks,
                                 int64_t version) const override {
-    if (bound_ && !Awaited(pull, clocks, version).empty()) return std::nullopt;
+    if (bound_ && clocks.AnyMissing(LastStepNeeded(pull))) return std::nullopt;
     return version;
   }
 
   // Whoever is more than the bound behind the worker, whose clock is the step it pulls.
   std::vector<int> Awaited(const PullInfo& pull, const WorkerClocks& clocks,
                            int64_t) const override {
-    const int64_t slowest_allowed = pull.step - bound_.value_or(pull.step);
-    return clocks.Missing(slowest_allowed - 1);
+    return clocks.Missing(LastStepNeeded(pull));
   }
 
   ConsistencyPromise promise() const override {
@@ -108,6 +107,11 @@ class ApplyEachPolicy final : public ConsistencyPolicy {
   }
 
  private:
+  // Of every worker, before the pull is answered.
+  int64_t LastStepNeeded(const PullInfo& pull) const {
+    return pull.step - bound_.value_or(pull.step) - 1;
+  }
+
   const std::optional<int64_t> bound_;
   const std::optional<int64_t> drop_above_;
 };

@@ -2,37 +2,38 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <utility>
 
 #include "common/arithmetic.h"
 #include "glog/logging.h"
+#include "server/sum_terms.h"
 
 namespace psring {
 namespace {
 
-// Small enough that the sum stays in the first-level cache while all terms are added.
+// Small enough that the sum stays in the first-level cache until its last use.
 constexpr int64_t kBlockCount = 2048;
 
-// The reader's next floats: into `sum` in place of what is there, or added to it.
-void Fold(FloatReader& reader, bool first, std::span<float> sum) {
+// Adds the next terms of each reader as SumTerms does, as far as all of them lie in one
+// piece at a time.
+void SumRuns(bool begin, std::span<FloatReader* const> readers, float factor,
+             std::span<float> sum) {
+  std::array<Bytes, kMostTerms> runs;
   while (!sum.empty()) {
-    const Bytes run = reader.Next(static_cast<int64_t>(sum.size()));
-    const std::span<float> to = sum.first(run.size() / sizeof(float));
-    if (first) {
-      std::memcpy(to.data(), run.data(), run.size());
-    } else {
-      AddBytesInPlace(to, run);
-    }
-    sum = sum.subspan(to.size());
+    auto run = static_cast<int64_t>(sum.size());
+    for (FloatReader* const reader : readers) run = std::min(run, reader->Ahead());
+    for (size_t i = 0; i < readers.size(); ++i) runs[i] = readers[i]->Next(run);
+    SumTerms(begin, std::span(runs).first(readers.size()), factor, sum.first(run));
+    sum = sum.subspan(run);
   }
 }
 
 }  // namespace
 
 RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, const RingOrder& ring)
-    : ring_(order == Sync::RANK ? RingOrder(ring.ranks()) : ring) {
+    : ring_(order == Sync::RANK ? RingOrder(ring.ranks()) : ring),
+      readers_(ring.ranks()) {
   const int workers = ring.ranks();
+  in_order_.reserve(workers);
   CHECK_GT(workers, 0);
   CHECK(bucket.begin <= slot.begin && slot.end() <= bucket.end());
   if (order == Sync::RANK) {
@@ -50,31 +51,42 @@ RoundFold::RoundFold(Sync::Order order, Range slot, Range bucket, const RingOrde
   }
 }
 
-void RoundFold::Mean(
-    std::span<const FloatPieces> terms,
-    absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use) const {
+void RoundFold::Mean(std::span<const FloatPieces> terms,
+                     absl::FunctionRef<void(int64_t begin, std::span<float> mean)> use,
+                     int without_samples) {
   CHECK_EQ(static_cast<int>(terms.size()), ring_.ranks());
-  const auto present =
-      std::count_if(terms.begin(), terms.end(),
-                    [](const FloatPieces& term) { return term.count() > 0; });
-  // A block: some elements of one piece. For each block, all its terms are read once, and
-  // its sum stays in cache from the first term to its use.
-  std::vector<FloatReader> readers(terms.begin(), terms.end());
+  int present = 0;
+  for (int rank = 0; rank < ring_.ranks(); ++rank) {
+    readers_[rank] = FloatReader(terms[rank]);
+    if (terms[rank].count() > 0) ++present;
+  }
+  const float mean_factor = MeanFactor(present - without_samples);
   std::array<float, kBlockCount> buffer;
   for (const Piece& piece : pieces_) {
+    in_order_.clear();
+    for (int term = 0; term < ring_.ranks(); ++term) {
+      const int rank = ring_.FoldRank(piece.chunk, term);
+      if (terms[rank].count() > 0) in_order_.push_back(&readers_[rank]);
+    }
     for (int64_t begin = piece.range.begin; begin < piece.range.end();
          begin += kBlockCount) {
       const int64_t count = std::min(kBlockCount, piece.range.end() - begin);
-      const std::span<float> sum(buffer.data(), static_cast<size_t>(count));
-      bool first = true;
-      for (int term = 0; term < ring_.ranks(); ++term) {
-        const int rank = ring_.FoldRank(piece.chunk, term);
-        if (terms[rank].count() == 0) continue;
-        Fold(readers[rank], std::exchange(first, false), sum);
-      }
-      ScaleInPlace(sum, MeanFactor(present));
-      use(begin, sum);
+      const std::span<float> mean(buffer.data(), static_cast<size_t>(count));
+      NextMean(mean_factor, mean);
+      use(begin, mean);
     }
+  }
+}
+
+// A block: some elements of one piece. All its terms are read once, up to kMostTerms of
+// them in one pass over the sum, which stays in cache from the first pass to its use; the
+// last pass makes it the mean.
+void RoundFold::NextMean(float mean_factor, std::span<float> mean) {
+  const std::span<FloatReader* const> terms(in_order_);
+  for (size_t begin = 0; begin < terms.size(); begin += kMostTerms) {
+    const auto pass = terms.subspan(begin, std::min(kMostTerms, terms.size() - begin));
+    const bool last = begin + pass.size() == terms.size();
+    SumRuns(begin == 0, pass, last ? mean_factor : 1.0f, mean);
   }
 }
 

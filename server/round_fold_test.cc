@@ -30,7 +30,7 @@ std::vector<float> Term(int rank, int64_t count) {
   return values;
 }
 
-std::vector<float> Mean(const RoundFold& fold, const std::vector<FloatPieces>& terms) {
+std::vector<float> Mean(RoundFold fold, const std::vector<FloatPieces>& terms) {
   std::vector<float> result;
   fold.Mean(terms, [&](int64_t begin, std::span<const float> mean) {
     EXPECT_EQ(begin, static_cast<int64_t>(result.size()));
@@ -39,8 +39,7 @@ std::vector<float> Mean(const RoundFold& fold, const std::vector<FloatPieces>& t
   return result;
 }
 
-std::vector<float> Mean(const RoundFold& fold,
-                        const std::vector<std::vector<float>>& terms) {
+std::vector<float> Mean(RoundFold fold, const std::vector<std::vector<float>>& terms) {
   return Mean(fold, std::vector<FloatPieces>(terms.begin(), terms.end()));
 }
 
@@ -85,6 +84,25 @@ TEST(RoundFoldTest, RingOrderFollowsTheChunksOfTheBucketThroughEverySlot) {
   }
 }
 
+// Of three ranks two have had samples: (3 + 5) / 2, and (-1 + 0) / 2.
+TEST(RoundFoldTest, RanksWithoutSamplesDoNotCountInTheMean) {
+  const std::vector<std::vector<float>> terms = {{3, -1}, {5, 0}, {0, 0}};
+  const std::vector<FloatPieces> pieces(terms.begin(), terms.end());
+  for (const Sync::Order order : {Sync::RANK, Sync::RING}) {
+    const Range all{.begin = 0, .count = 2};
+    RoundFold fold(order, all, all, RingOrder(3));
+    std::vector<float> result;
+    const auto take = [&](int64_t, std::span<float> mean) {
+      result.insert(result.end(), mean.begin(), mean.end());
+    };
+    fold.Mean(pieces, take, /*without_samples=*/1);
+    EXPECT_THAT(result, ElementsAre(4, -0.5f));
+    result.clear();
+    fold.Mean(pieces, take);
+    EXPECT_THAT(result, ElementsAre(8 * MeanFactor(3), -1 * MeanFactor(3)));
+  }
+}
+
 TEST(RoundFoldTest, FollowsTheOrderOfTheRing) {
   const RingOrder ring({0, 2, 3, 1});
   const Range bucket{.begin = 0, .count = 103};
@@ -105,7 +123,7 @@ TEST(RoundFoldTest, FollowsTheOrderOfTheRing) {
 TEST(RoundFoldTest, GradientsInAnyPiecesGiveTheSameBits) {
   const Range bucket{.begin = 0, .count = 5003};
   const Range slot{.begin = 700, .count = 4200};
-  const RoundFold fold(Sync::RING, slot, bucket, RingOrder(3));
+  RoundFold fold(Sync::RING, slot, bucket, RingOrder(3));
   std::vector<std::vector<float>> terms;
   for (int rank = 0; rank < 3; ++rank) terms.push_back(Term(rank, slot.count));
   const std::vector<float> whole = Mean(fold, terms);
@@ -122,6 +140,37 @@ TEST(RoundFoldTest, GradientsInAnyPiecesGiveTheSameBits) {
     const std::vector<float> mean = Mean(fold, cut);
     ASSERT_EQ(mean.size(), whole.size());
     for (size_t i = 0; i < mean.size(); ++i) ASSERT_EQ(BitsOf(mean[i]), BitsOf(whole[i]));
+  }
+}
+
+// Passes of several terms, over blocks and pieces that end anywhere, are one sum.
+TEST(RoundFoldTest, AnyNumberOfTermsInAnyPiecesIsTheSerialMean) {
+  for (int workers = 1; workers <= 9; ++workers) {
+    for (const int64_t count : {1, 5, 2047, 2049, 4999}) {
+      const Range all{.begin = 0, .count = count};
+      std::vector<std::vector<float>> terms;
+      std::vector<FloatPieces> cut;
+      for (int rank = 0; rank < workers; ++rank) terms.push_back(Term(rank, count));
+      for (int rank = 0; rank < workers; ++rank) {
+        std::vector<Bytes> pieces;
+        const size_t size = 4093 + 3 * rank;  // Of each rank at other places.
+        for (Bytes left = std::as_bytes(std::span(terms[rank])); !left.empty();) {
+          pieces.push_back(left.first(std::min(size, left.size())));
+          left = left.subspan(pieces.back().size());
+        }
+        cut.push_back(FloatPieces(std::move(pieces)));
+      }
+      const std::vector<float> mean =
+          Mean(RoundFold(Sync::RING, all, all, RingOrder(workers)), cut);
+      ASSERT_EQ(static_cast<int64_t>(mean.size()), count);
+      for (int chunk = 0; chunk < workers; ++chunk) {
+        const Range part = PartitionRange(count, workers, chunk);
+        for (int64_t i = part.begin; i < part.end(); ++i) {
+          ASSERT_EQ(BitsOf(mean[i]), BitsOf(SerialMean(terms, chunk, i)))
+              << workers << " workers, element " << i << " of " << count;
+        }
+      }
+    }
   }
 }
 
@@ -169,7 +218,7 @@ TEST(RoundFoldTest, RanksWithoutATermAreLeftOutOfTheOrderAndTheNumber) {
   constexpr int kWorkers = 4;
   constexpr int64_t kCount = 10;
   const Range bucket = {.begin = 0, .count = kCount};
-  const RoundFold fold(Sync::RING, bucket, bucket, RingOrder(kWorkers));
+  RoundFold fold(Sync::RING, bucket, bucket, RingOrder(kWorkers));
   const std::vector<float> two = Term(2, kCount), three = Term(3, kCount),
                            zero = Term(0, kCount);
   std::vector<FloatPieces> terms(kWorkers);
@@ -196,7 +245,7 @@ TEST(RoundFoldTest, RanksWithoutATermAreLeftOutOfTheOrderAndTheNumber) {
 
 TEST(RoundFoldTest, TheMeanOfOneTermIsItself) {
   const Range bucket = {.begin = 0, .count = 5000};
-  const RoundFold fold(Sync::RING, bucket, bucket, RingOrder(3));
+  RoundFold fold(Sync::RING, bucket, bucket, RingOrder(3));
   const std::vector<float> term = Term(1, 5000);
   std::vector<FloatPieces> terms(3);
   terms[1] = term;

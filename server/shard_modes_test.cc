@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/arithmetic.h"
+#include "common/memory_gauge.h"
 #include "common/optimizer.h"
 #include "common/schedule.h"
 #include "common/status_matchers.h"
@@ -118,8 +119,21 @@ TEST_F(ShardModesTest, BoundedParksTheFastAndSaysWhoReleasedThem) {
   EXPECT_EQ(parked->answer.released_by, 1);
 }
 
+// From one look at the clock to the next.
+TEST_F(ShardModesTest, AnAnswerSaysHowLongItsUpdateHasTaken) {
+  MakeAtZero(2, "sync { order: RANK }");
+  EXPECT_EQ(Pull(0, 0, 0)->answer.working, absl::ZeroDuration());
+  ASSERT_OK(PushFrom(0, 0, 0, 0, {1, 1}));
+  const auto parked = Pull(0, 1, 0);
+  time_.tick = absl::Milliseconds(1);
+  ASSERT_OK(PushFrom(0, 1, 0, 0, {1, 1}));
+  EXPECT_EQ(parked->answer.working, absl::Milliseconds(1));
+  EXPECT_EQ(Pull(1, 1, 0)->answer.working, absl::Milliseconds(1));
+}
+
 TEST_F(ShardModesTest, FixedDelayAppliesInTurnFromExactVersions) {
   MakeAtZero(2, "fixed_delay { delay: 1 } stale_updates { scale: ONE }");
+  time_.tick = absl::Milliseconds(1);
   ASSERT_OK(PushFrom(0, 1, 0, 0, {8, 8}));  // Contribution 1: waits for 0.
   EXPECT_TRUE(contributions_.empty());
   ASSERT_OK(PushFrom(0, 1, 0, 0, {800, 800}));  // Counted already.
@@ -132,10 +146,11 @@ TEST_F(ShardModesTest, FixedDelayAppliesInTurnFromExactVersions) {
   EXPECT_EQ(second->version, 1);
   EXPECT_THAT(second->parameters, ElementsAre(-1, -1));
   EXPECT_EQ(second->answer.step, 1);
+  EXPECT_EQ(second->answer.working, absl::ZeroDuration());  // It has been there.
   const auto third = Pull(1, 1, 0);
   EXPECT_EQ(third->version, 2);
   EXPECT_THAT(third->parameters, ElementsAre(-5, -5));
-  EXPECT_EQ(shard_->parameter_memory().now(), 2 * 2 * 4);  // The version before as well.
+  EXPECT_EQ(memory_.Of("older versions")->now(), 2 * 4);  // The version before.
 }
 
 TEST_F(ShardModesTest, ScalesTheLearningRate) {
@@ -330,12 +345,12 @@ TEST_F(ShardModesTest, SnapshotsAreOfSoManyStepsOfAllWorkers) {
   }
   for (const auto& [step, version] :
        std::vector<std::pair<int64_t, int64_t>>{{2, 4}, {4, 8}, {5, 10}}) {
-    ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot(0, step));
+    ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot({.step = step}));
     EXPECT_EQ(snapshot.parameters.version, version);
     EXPECT_THAT(snapshot.parameters.values, ElementsAre(-version, -version));
     EXPECT_EQ(snapshot.time, absl::Seconds(version - 1));
   }
-  EXPECT_THAT(shard_->Snapshot(0, 3),
+  EXPECT_THAT(shard_->Snapshot({.step = 3}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no snapshot of step 3")));
   EXPECT_EQ(shard_->traffic().snapshot_out, 3 * 2 * 4);
 }
@@ -346,10 +361,10 @@ TEST_F(ShardModesTest, ASnapshotThatTheRunHasNotReachedIsOfNow) {
   ASSERT_OK(Push(0, 0, 0, {2, 2}));
   ASSERT_OK(shard_->Leave(1));
   ASSERT_OK(shard_->Leave(0));
-  ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot(0, 5));
+  ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot({.step = 5}));
   EXPECT_EQ(snapshot.parameters.version, 1);
   EXPECT_THAT(snapshot.parameters.values, ElementsAre(-1, -1));
-  EXPECT_OK(shard_->Snapshot(0, std::numeric_limits<int64_t>::max()));
+  EXPECT_OK(shard_->Snapshot({.step = std::numeric_limits<int64_t>::max()}));
 }
 
 TEST_F(ShardModesTest, InSyncASnapshotIsTheVersionOfItsStep) {
@@ -363,7 +378,7 @@ TEST_F(ShardModesTest, InSyncASnapshotIsTheVersionOfItsStep) {
     }
   }
   for (int64_t step = 1; step <= 4; ++step) {
-    ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot(0, step));
+    ASSERT_OK_AND_ASSIGN(const SlotSnapshot snapshot, shard_->Snapshot({.step = step}));
     EXPECT_EQ(snapshot.parameters.version, step);
   }
 }
@@ -375,6 +390,33 @@ TEST_F(ShardModesTest, RefusesAPushFromAVersionThatIsNotThere) {
   EXPECT_THAT(PushFrom(-1, 0, 0, 0, {1, 1}),
               StatusIs(kInvalidArgument, HasSubstr("computed from version -1")));
   EXPECT_THAT(shard_->Leave(2), StatusIs(kInvalidArgument, HasSubstr("rank 2")));
+}
+
+// Contributions that come early are kept, and counted, where the order of additions or of
+// updates is fixed; elsewhere none is kept beyond its push.
+TEST_F(ShardModesTest, OnlyModesWithAnOrderKeepContributions) {
+  struct Kept {
+    const char* mode;
+    std::vector<int64_t> after;  // Each of the pushes of ranks 2, 1 and 0.
+    int64_t peak;
+  };
+  const Kept kCases[] = {{"sync {}", {1, 2, 0}, 3},
+                         {"backup { spares: 1 }", {1, 0, 0}, 2},
+                         {"bounded { bound: 1 }", {0, 0, 0}, 1},
+                         {"async {}", {0, 0, 0}, 1},
+                         {"fixed_delay { delay: 2 }", {1, 2, 0}, 3}};
+  constexpr int64_t kSlotBytes = 2 * sizeof(float);
+  for (const Kept& kept : kCases) {
+    memory_ = MemoryGauges();
+    MakeAtZero(/*workers=*/3, kept.mode);
+    const auto contributions = memory_.Of(memory_purpose::kContributions);
+    for (int rank = 2; rank >= 0; --rank) {
+      ASSERT_OK(Push(rank, /*step=*/0, 0, {1, 1}));
+      EXPECT_EQ(contributions->now(), kept.after[2 - rank] * kSlotBytes)
+          << kept.mode << ", rank " << rank;
+    }
+    EXPECT_EQ(contributions->peak(), kept.peak * kSlotBytes) << kept.mode;
+  }
 }
 
 }  // namespace

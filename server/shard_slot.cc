@@ -5,65 +5,59 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/arithmetic.h"
 #include "common/due.h"
-#include "common/errors.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
+#include "server/update_scale.h"
 
 namespace psring {
 namespace {
 
 int64_t BytesOf(int64_t count) { return count * int64_t{sizeof(float)}; }
 
-float ScaleOf(const StaleUpdates& settings, int64_t staleness, int workers) {
-  switch (settings.scale()) {
-    case StaleUpdates::MEAN:
-      return MeanFactor(workers);
-    case StaleUpdates::INVERSE_STALENESS:
-      return MeanFactor(std::max<int64_t>(1, staleness));
-    default:
-      return 1;
-  }
-}
-
-StepConstants Scaled(StepConstants constants, float scale) {
-  constants.learning_rate *= scale;
-  constants.adam_step_size *= scale;
-  return constants;
+std::shared_ptr<MemoryGauge> GaugeOf(const ParameterShard::Options& options,
+                                     const char* purpose) {
+  return options.memory == nullptr ? nullptr : options.memory->Of(purpose);
 }
 
 }  // namespace
 
 ShardSlot::ShardSlot(const Slot& slot, const ParameterShard::Options& options,
-                     const ConsistencyPolicy* policy, LinkCounters* traffic,
-                     std::shared_ptr<BufferGauge> parameter_memory)
+                     const ConsistencyPolicy* policy, LinkCounters* traffic)
     : slot_(slot),
       workers_(options.workers),
+      start_(options.start.value_or(StartOfJob(options.workers))),
       steps_(options.steps),
       snapshot_interval_(options.snapshot_interval),
+      contributors_(options.contributors.value_or(Contributors(options.workers))),
       stale_updates_(options.stale_updates),
       policy_(policy),
       promise_(policy->promise()),
+      first_steps_(ClocksOf(start_, promise_)),
       traffic_(traffic),
       time_(options.time),
       fold_(options.order, slot.range, options.bucket_ranges[slot.bucket],
             options.ring_order.value_or(RingOrder(options.workers))),
       constants_(options.constants),
       on_contribution_(options.on_contribution),
-      clocks_(options.workers),
-      parameters_(std::move(parameter_memory)),
-      optimizer_(options.optimizer, slot.range.count),
+      contribution_memory_(GaugeOf(options, memory_purpose::kContributions)),
+      version_(start_.version),
+      counted_(ContributionsOf(start_)),
+      clocks_(first_steps_),
+      parameters_({.current = GaugeOf(options, memory_purpose::kParameters),
+                   .older = GaugeOf(options, memory_purpose::kOlderVersions)}),
+      optimizer_(options.optimizer, slot.range.count,
+                 GaugeOf(options, memory_purpose::kOptimizerState)),
       round_(options.workers),
       pulled_(options.workers),
       clock_lag_(options.workers) {
-  if (slot.index == 0 && steps_ > 0) budget_.emplace(workers_, steps_, promise_.even);
+  older_.reserve(promise_.older_versions + 1);
+  if (slot.index == 0 && steps_ > 0) budget_.emplace(start_.made, steps_, promise_.even);
 }
 
 absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
-  RETURN_IF_ERROR(CheckCount(parameters, "the initialization"));
-  std::vector<AnsweredPull> answered;
+  RETURN_IF_ERROR(CheckCount(parameters, [] { return "the initialization"; }));
+  ParkedPulls::List answered;
   {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
@@ -71,12 +65,12 @@ absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
       return absl::FailedPreconditionError(absl::StrCat(
           "slot ", slot_.index, " is already initialized, and at version ", version_));
     }
-    traffic_->CountIn(TrafficKind::kInitial, BytesOf(parameters.count()));
+    traffic_->CountIn(TrafficKind::kInitial, BytesOf(parameters.count()), /*peer=*/0);
     parameters_.Assign(parameters);
     initialized_ = true;
     answered = AnswerParkedLocked(/*rank=*/0);
   }
-  for (AnsweredPull& pull : answered) pull.done(std::move(pull.answer));
+  Finish(std::move(answered));
   return absl::OkStatus();
 }
 
@@ -84,15 +78,22 @@ absl::Status ShardSlot::Initialize(const FloatPieces& parameters) {
 // the lock held nobody could pull, or abort the wait. An update may be the turn of pushes
 // that have waited; they are taken in the same way.
 absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
-  RETURN_IF_ERROR(
-      CheckCount(contribution.gradient, absl::StrCat("the push of rank ", push.rank)));
+  RETURN_IF_ERROR(CheckCount(contribution.gradient, [&] {
+    return absl::StrCat("the push of rank ", push.rank);
+  }));
+  const int64_t payload_bytes = contribution.payload_bytes > 0
+                                    ? contribution.payload_bytes
+                                    : BytesOf(slot_.range.count);
   std::optional<HeldPush> next =
-      HeldPush{.push = push, .contribution = std::move(contribution), .read = {}};
+      HeldPush{.push = push,
+               .contribution = std::move(contribution),
+               .claim = MemoryClaim(contribution_memory_, BytesOf(slot_.range.count)),
+               .read = {}};
   bool first = true;
   while (next.has_value()) {
     const int64_t version = this->version();
     const absl::StatusOr<StepConstants> constants = constants_->At(version);
-    std::vector<AnsweredPull> answered;
+    ParkedPulls::List answered;
     {
       MutexLock lock(&mutex_);
       if (!aborted_.ok()) return aborted_;
@@ -104,13 +105,13 @@ absl::Status ShardSlot::Push(const PushInfo& push, Contribution contribution) {
         RETURN_IF_ERROR(TakeLocked(*std::move(next), *constants));
       }
       if (std::exchange(first, false)) {
-        traffic_->CountIn(TrafficKind::kStep, BytesOf(slot_.range.count));
+        traffic_->CountIn(TrafficKind::kStep, payload_bytes, push.rank);
       }
       if (again) return absl::OkStatus();
       answered = AnswerParkedLocked(push.rank);
       next = NextDueLocked();
     }
-    for (AnsweredPull& pull : answered) pull.done(std::move(pull.answer));
+    Finish(std::move(answered));
   }
   return absl::OkStatus();
 }
@@ -162,11 +163,11 @@ absl::Status ShardSlot::TakeLocked(HeldPush held, const StepConstants& constants
   }
   switch (action) {
     case PushAction::kHold:
-      round_[push.rank] = std::move(held);
+      round_.Hold(std::move(held));
       if (policy_->RoundCloses(clocks_, version_)) UpdateLocked(constants);
       break;
     case PushAction::kApply:
-      round_[push.rank] = std::move(held);
+      round_.Hold(std::move(held));
       UpdateLocked(constants);
       break;
     case PushAction::kWait:
@@ -184,7 +185,7 @@ absl::Status ShardSlot::TakeLocked(HeldPush held, const StepConstants& constants
   return absl::OkStatus();
 }
 
-std::optional<ShardSlot::HeldPush> ShardSlot::NextDueLocked() {
+std::optional<HeldPush> ShardSlot::NextDueLocked() {
   for (auto held = waiting_.begin(); held != waiting_.end(); ++held) {
     if (policy_->OnPush(held->push, clocks_, version_) == PushAction::kWait) continue;
     std::optional<HeldPush> next = std::move(*held);
@@ -198,45 +199,38 @@ std::optional<ShardSlot::HeldPush> ShardSlot::NextDueLocked() {
 // other; contributions and parameters are read once. The mean of one contribution is
 // itself.
 void ShardSlot::UpdateLocked(StepConstants constants) {
-  std::vector<FloatPieces> terms(round_.size());
-  const HeldPush* only = nullptr;
-  for (std::optional<HeldPush>& held : round_) {
-    if (!held) continue;
-    terms[held->push.rank] = std::move(held->contribution.gradient);
-    only = &*held;
-  }
-  if (!promise_.rounds) {
-    constants = Scaled(constants,
-                       ScaleOf(stale_updates_, version_ - only->push.version, workers_));
-  }
-  if (promise_.rounds && !promise_.even) {
-    // At the end of the run there are not always enough left to fill a round.
-    const auto count = std::count_if(round_.begin(), round_.end(),
-                                     [](const auto& held) { return held.has_value(); });
-    constants =
-        Scaled(constants, static_cast<float>(count) /
-                              static_cast<float>(promise_.contributions_per_update));
-  }
+  const absl::Duration start = time_->Elapsed();
+  // One push, where there are no rounds.
+  const HeldPush* const only = promise_.rounds ? nullptr : &round_.only();
+  constants =
+      ScaledForUpdate(promise_, stale_updates_, workers_, round_.count(),
+                      only == nullptr ? 0 : version_ - only->push.version, constants);
   if (promise_.older_versions > 0) {
     older_.push_back(CurrentLocked());
-    if (static_cast<int64_t>(older_.size()) > promise_.older_versions) older_.pop_front();
+    if (static_cast<int64_t>(older_.size()) > promise_.older_versions) {
+      older_.erase(older_.begin());
+    }
   }
   const float lambda = stale_updates_.delay_compensation();
   const std::span<const float> read =
       lambda == 0 ? std::span<const float>() : only->read.values;
   const std::span<float> parameters = parameters_.MakeWritable();
   SliceOptimizer* const optimizer = &optimizer_;
-  fold_.Mean(terms, [&](int64_t begin, std::span<float> mean) {
-    const std::span<float> now = parameters.subspan(begin, mean.size());
-    if (!read.empty()) {
-      CompensateDelay(mean, lambda, now, read.subspan(begin, mean.size()));
-    }
-    optimizer->Apply(constants, begin, now, mean);
-  });
-  for (std::optional<HeldPush>& held : round_) {
+  fold_.Mean(
+      round_.gradients(),
+      [&](int64_t begin, std::span<float> mean) {
+        const std::span<float> now = parameters.subspan(begin, mean.size());
+        if (!read.empty()) {
+          CompensateDelay(mean, lambda, now, read.subspan(begin, mean.size()));
+        }
+        optimizer->Apply(constants, begin, now, mean);
+      },
+      workers_ - contributors_.At(version_));
+  working_ = time_->Elapsed() - start;
+  for (const std::optional<HeldPush>& held : round_.held()) {
     if (held) CountLocked(held->push, ContributionRecord::APPLIED);
-    held.reset();
   }
+  round_.Clear();
   ++version_;
   KeepSnapshotsLocked();
 }
@@ -258,7 +252,8 @@ void ShardSlot::CountLocked(const PushInfo& push, ContributionRecord::Outcome ou
 }
 
 void ShardSlot::KeepSnapshotsLocked() {
-  int64_t kept = snapshots_.empty() ? 0 : snapshots_.rbegin()->first;
+  int64_t kept = snapshots_.empty() ? ContributionsOf(start_) / workers_
+                                    : snapshots_.rbegin()->first;
   while (kept < steps_) {
     kept = NextDue(kept, steps_, snapshot_interval_);
     if (counted_ < kept * workers_) return;
@@ -266,53 +261,11 @@ void ShardSlot::KeepSnapshotsLocked() {
   }
 }
 
-PullTicket ShardSlot::Pull(const PullInfo& pull, PullDone done) {
-  absl::StatusOr<PullAnswer> answer;
-  {
-    MutexLock lock(&mutex_);
-    if (!aborted_.ok()) {
-      answer = aborted_;
-    } else if (const auto version = VersionForLocked(pull); !version) {
-      const int64_t id = ++last_pull_id_;
-      parked_.push_back(
-          {.id = id, .pull = pull, .since = time_->Elapsed(), .done = std::move(done)});
-      return {.slot = slot_.index, .id = id};
-    } else if (*version < version_ - static_cast<int64_t>(older_.size())) {
-      answer = absl::FailedPreconditionError(
-          absl::StrCat("slot ", slot_.index, " is at version ", version_, ", and rank ",
-                       pull.rank, " pulls it for step ", pull.step, ", whose version ",
-                       *version, " is no longer kept"));
-    } else {
-      answer = AnswerLocked(pull, *version);
-    }
-  }
-  done(std::move(answer));
-  return {.slot = slot_.index, .id = 0};
-}
-
-void ShardSlot::CancelPull(int64_t id) {
-  ParkedPull cancelled;
-  absl::Status status;
-  {
-    MutexLock lock(&mutex_);
-    const auto found = std::find_if(parked_.begin(), parked_.end(),
-                                    [&](const ParkedPull& p) { return p.id == id; });
-    if (found == parked_.end()) return;
-    cancelled = std::move(*found);
-    parked_.erase(found);
-    status = PeerLostError(
-        absl::StrCat("slot ", slot_.index, ", pulled by rank ", cancelled.pull.rank,
-                     " for step ", cancelled.pull.step, ", is at version ", version_,
-                     " and waits for ", AwaitedLocked(cancelled.pull)));
-  }
-  cancelled.done(status);
-}
-
 absl::Status ShardSlot::Leave(int rank) {
   while (true) {
     const int64_t version = this->version();
     const absl::StatusOr<StepConstants> constants = constants_->At(version);
-    std::vector<AnsweredPull> answered;
+    ParkedPulls::List answered;
     {
       MutexLock lock(&mutex_);
       if (!aborted_.ok()) return aborted_;
@@ -324,15 +277,13 @@ absl::Status ShardSlot::Leave(int rank) {
       }
       answered = AnswerParkedLocked(rank);
     }
-    for (AnsweredPull& pull : answered) pull.done(std::move(pull.answer));
+    Finish(std::move(answered));
     return absl::OkStatus();
   }
 }
 
 bool ShardSlot::RoundClosesLocked() const {
-  const bool empty = std::none_of(round_.begin(), round_.end(),
-                                  [](const auto& held) { return held.has_value(); });
-  return !empty && policy_->RoundCloses(clocks_, version_);
+  return round_.count() > 0 && policy_->RoundCloses(clocks_, version_);
 }
 
 absl::StatusOr<SlotSnapshot> ShardSlot::Snapshot(int64_t step) const {
@@ -352,23 +303,30 @@ absl::StatusOr<SlotSnapshot> ShardSlot::Snapshot(int64_t step) const {
       absl::StrCat("slot ", slot_.index, " has kept no snapshot of step ", step));
 }
 
+SlotState ShardSlot::State() {
+  MutexLock lock(&mutex_);
+  return {.range = slot_.range,
+          .parameters = CurrentLocked(),
+          .optimizer = optimizer_.state()};
+}
+
 void ShardSlot::Abort(const absl::Status& reason) {
-  std::vector<ParkedPull> ended;
+  ParkedPulls::List ended;
   {
     MutexLock lock(&mutex_);
     if (!aborted_.ok()) return;
     aborted_ = reason;
-    ended.swap(parked_);
+    ended = parked_.TakeAll();
   }
-  for (const ParkedPull& parked : ended) parked.done(reason);
+  Finish(std::move(ended), reason);
 }
 
 absl::Status ShardSlot::CheckCount(const FloatPieces& values,
-                                   const std::string& what) const {
+                                   absl::FunctionRef<std::string()> what) const {
   if (values.count() == slot_.range.count) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("slot ", slot_.index, " has ",
                                                  slot_.range.count, " elements here, ",
-                                                 what, " carries ", values.count()));
+                                                 what(), " carries ", values.count()));
 }
 
 SlotVersion ShardSlot::CurrentLocked() const {
@@ -376,76 +334,9 @@ SlotVersion ShardSlot::CurrentLocked() const {
       .version = version_, .values = parameters_.values(), .owner = parameters_.Share()};
 }
 
-std::optional<int64_t> ShardSlot::VersionForLocked(const PullInfo& pull) const {
-  if (!initialized_ || clocks_.clock(pull.rank) < pull.step) return std::nullopt;
-  if (const auto version = policy_->OnPull(pull, clocks_, version_)) return version;
-  // Of a run that is over the policy might wait for more.
-  if (steps_ > 0 && counted_ >= workers_ * steps_) return version_;
-  return std::nullopt;
-}
-
-PullAnswer ShardSlot::AnswerLocked(const PullInfo& pull, int64_t version) {
-  traffic_->CountOut(pull.step == 0 ? TrafficKind::kInitial : TrafficKind::kStep,
-                     BytesOf(slot_.range.count));
-  PullAnswer answer;
-  if (version == version_) {
-    answer.parameters = CurrentLocked();
-  } else {
-    const auto older = static_cast<int64_t>(older_.size()) - (version_ - version);
-    CHECK(older >= 0 && version < version_) << "version " << version << " was not kept";
-    answer.parameters = older_[older];
-  }
-  answer.step = promise_.rounds ? version : pull.step;
-  answer.finished = budget_ && !budget_->Allow(pull.rank);
-  // A pull that comes again late is not what the next push is computed from.
-  if (pull.step < clocks_.clock(pull.rank)) return answer;
-  if (stale_updates_.delay_compensation() != 0) pulled_[pull.rank] = answer.parameters;
-  clock_lag_[pull.rank] = clocks_.Lag(pull.rank);
-  return answer;
-}
-
-std::vector<ShardSlot::AnsweredPull> ShardSlot::AnswerParkedLocked(int rank) {
-  std::vector<AnsweredPull> answered;
-  std::vector<ParkedPull> still_parked;
-  for (ParkedPull& parked : parked_) {
-    if (const auto version = VersionForLocked(parked.pull)) {
-      AnsweredPull& pull = answered.emplace_back();
-      pull.done = std::move(parked.done);
-      pull.answer = AnswerLocked(parked.pull, *version);
-      pull.answer.parked = time_->Elapsed() - parked.since;
-      pull.answer.released_by = rank;
-    } else {
-      still_parked.push_back(std::move(parked));
-    }
-  }
-  parked_ = std::move(still_parked);
-  return answered;
-}
-
-std::string ShardSlot::Awaited() const {
-  MutexLock lock(&mutex_);
-  if (parked_.empty()) return "";
-  return absl::StrCat(AwaitedLocked(parked_.front().pull), " (slot ", slot_.index,
-                      ", at version ", version_, ")");
-}
-
-std::string ShardSlot::AwaitedLocked(const PullInfo& pull) const {
-  if (!initialized_) return "worker 0 to initialize it";
-  if (clocks_.clock(pull.rank) < pull.step) {
-    return absl::StrCat("worker ", pull.rank, "'s own push");
-  }
-  return absl::StrCat("the push of worker ",
-                      absl::StrJoin(policy_->Awaited(pull, clocks_, version_), ", "));
-}
-
 int64_t ShardSlot::version() const {
   MutexLock lock(&mutex_);
   return version_;
-}
-
-int64_t ShardSlot::parked_pulls() const {
-  MutexLock lock(&mutex_);
-  return static_cast<int64_t>(parked_.size());
 }
 
 }  // namespace psring

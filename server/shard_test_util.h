@@ -3,7 +3,9 @@
 #define PSRING_SERVER_SHARD_TEST_UTIL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/computed_step_constants.h"
 #include "common/layout.h"
+#include "common/memory_gauge.h"
 #include "common/mutex.h"
 #include "common/slot_plan.h"
 #include "common/status_matchers.h"
@@ -37,11 +40,12 @@ struct Pulled {
   PullAnswer answer;  // Without the parameters.
 };
 
-// A clock that stands still until it is told.
+// A clock that stands still until it is told, or goes on by `tick` with each look at it.
 class ManualTime final : public TimeSource {
  public:
-  absl::Duration Elapsed() const override { return now; }
-  absl::Duration now = absl::ZeroDuration();
+  absl::Duration Elapsed() const override { return now += tick; }
+  mutable absl::Duration now = absl::ZeroDuration();
+  absl::Duration tick = absl::ZeroDuration();
 };
 
 // Two buckets on `servers` servers; the shard is server `server`'s. With one server,
@@ -66,6 +70,7 @@ class ShardTest : public testing::Test {
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(mode, &settings)) << mode;
     ParameterShard::Options options = ParameterShard::OptionsFor(buckets_, plan_, server);
     options.workers = workers;
+    options.local_worker = local_worker_;
     options.order = settings.sync().order();
     options.stale_updates = settings.stale_updates();
     options.optimizer = optimizer_;
@@ -74,10 +79,15 @@ class ShardTest : public testing::Test {
                             : std::make_shared<ComputedStepConstants>(optimizer_, kRun);
     options.steps = steps_;
     options.snapshot_interval = snapshot_interval_;
+    options.start = start_;
     options.time = &time_;
+    options.memory = &memory_;
     options.on_contribution = [this](const ContributionRecord& contribution) {
-      MutexLock lock(&mutex_);
-      contributions_.push_back(contribution);
+      {
+        MutexLock lock(&mutex_);
+        contributions_.push_back(contribution);
+      }
+      if (heard_) heard_(contribution);
     };
     ASSERT_OK_AND_ASSIGN(auto policy, MakePolicy(settings, workers));
     shard_ = std::make_unique<ParameterShard>(options, std::move(policy));
@@ -121,12 +131,17 @@ class ShardTest : public testing::Test {
   BucketPlan buckets_;
   SlotPlan plan_;
   Optimizer optimizer_;
+  std::optional<int> local_worker_;
   std::shared_ptr<StepConstantsSource> constants_;  // Where not computed.
   int64_t steps_ = 0;
   int64_t snapshot_interval_ = 0;
+  std::optional<ShardStart> start_;
   ManualTime time_;
+  MemoryGauges memory_;
   Mutex mutex_;
   std::vector<ContributionRecord> contributions_;  // Read while no call is running.
+  // Called after that, with the slot locked.
+  std::function<void(const ContributionRecord&)> heard_;
   std::unique_ptr<ParameterShard> shard_;
 };
 

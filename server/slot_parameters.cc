@@ -2,63 +2,73 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace psring {
 
-void BufferGauge::Add(int64_t bytes) {
-  const int64_t now = now_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (peak < now &&
-         !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
-}
-
 class SlotParameters::Buffer {
  public:
-  Buffer(std::shared_ptr<BufferGauge> gauge, int64_t count)
-      : gauge_(std::move(gauge)), values_(count) {
-    gauge_->Add(bytes());
-  }
-  ~Buffer() { gauge_->Remove(bytes()); }
+  explicit Buffer(std::vector<float> values) : values_(std::move(values)) {}
 
+  // From now on this gauge counts it, if it is one, and no other.
+  void CountIn(const std::shared_ptr<MemoryGauge>& gauge) {
+    claim_ = MemoryClaim(gauge, static_cast<int64_t>(values_.size() * sizeof(float)));
+  }
   std::vector<float>& values() { return values_; }
-  void AddReader() { readers_.fetch_add(1, std::memory_order_relaxed); }
-  // Release, and acquire below: what a reader has read, it has read before a write.
-  void RemoveReader() { readers_.fetch_sub(1, std::memory_order_release); }
-  bool has_readers() const { return readers_.load(std::memory_order_acquire) > 0; }
 
  private:
-  int64_t bytes() const { return static_cast<int64_t>(values_.size() * sizeof(float)); }
-
-  const std::shared_ptr<BufferGauge> gauge_;
   std::vector<float> values_;
-  std::atomic<int64_t> readers_{0};
+  MemoryClaim claim_;
 };
 
-SlotParameters::SlotParameters(std::shared_ptr<BufferGauge> gauge)
-    : gauge_(std::move(gauge)), buffer_(std::make_shared<Buffer>(gauge_, 0)) {}
+namespace {
+
+// Whether the buffer is this pointer's alone. Readers share it, and only this object's
+// caller lets a new one in.
+template <typename Buffer>
+bool IsRead(const std::shared_ptr<Buffer>& buffer) {
+  if (buffer.use_count() > 1) return true;
+  // The count says that the last reader has gone, but orders nothing. One more owner who
+  // goes as well does: what was read before the last one went is read before our write.
+  std::shared_ptr<Buffer>(buffer).reset();
+  return false;
+}
+
+}  // namespace
+
+SlotParameters::SlotParameters(SlotMemory memory)
+    : memory_(std::move(memory)),
+      buffer_(std::make_shared<Buffer>(std::vector<float>())) {}
 
 void SlotParameters::Assign(const FloatPieces& values) {
-  buffer_ = std::make_shared<Buffer>(gauge_, values.count());
-  values.CopyTo(buffer_->values());
+  std::vector<float> copy(values.count());
+  values.CopyTo(copy);
+  buffer_ = std::make_shared<Buffer>(std::move(copy));
+  buffer_->CountIn(memory_.current);
 }
 
 std::span<const float> SlotParameters::values() const { return buffer_->values(); }
 
-std::shared_ptr<const void> SlotParameters::Share() const {
-  buffer_->AddReader();
-  return std::shared_ptr<const void>(
-      buffer_.get(), [buffer = buffer_](const void*) { buffer->RemoveReader(); });
-}
+std::shared_ptr<const void> SlotParameters::Share() const { return buffer_; }
 
 std::span<float> SlotParameters::MakeWritable() {
-  // A reader that comes is let in by this object's caller, one that goes only frees.
-  if (buffer_->has_readers()) {
-    auto copy = std::make_shared<Buffer>(gauge_, values().size());
-    std::copy(values().begin(), values().end(), copy->values().begin());
-    buffer_ = std::move(copy);
+  const auto idle = std::partition(older_.begin(), older_.end(),
+                                   [](const auto& older) { return IsRead(older); });
+  if (!IsRead(buffer_)) {
+    older_.erase(idle, older_.end());
+    return buffer_->values();
   }
+  std::shared_ptr<Buffer> next;
+  if (idle != older_.end()) {
+    next = std::move(older_.back());
+    older_.pop_back();
+    next->CountIn(nullptr);  // Before another one is counted as older: the peak is exact.
+    std::copy(values().begin(), values().end(), next->values().begin());
+  } else {
+    next = std::make_shared<Buffer>(std::vector<float>(values().begin(), values().end()));
+  }
+  buffer_->CountIn(memory_.older);
+  next->CountIn(memory_.current);
+  older_.push_back(std::exchange(buffer_, std::move(next)));
   return buffer_->values();
 }
 

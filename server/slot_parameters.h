@@ -2,26 +2,20 @@
 #ifndef PSRING_SERVER_SLOT_PARAMETERS_H_
 #define PSRING_SERVER_SLOT_PARAMETERS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/float_pieces.h"
+#include "common/memory_gauge.h"
 
 namespace psring {
 
-// Bytes of parameter buffers that are alive, over all slots of a server. Any thread.
-class BufferGauge {
- public:
-  void Add(int64_t bytes);
-  void Remove(int64_t bytes) { now_.fetch_sub(bytes, std::memory_order_relaxed); }
-  int64_t now() const { return now_.load(std::memory_order_relaxed); }
-  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<int64_t> now_{0};
-  std::atomic<int64_t> peak_{0};
+// What counts the buffers of slots, if anything.
+struct SlotMemory {
+  std::shared_ptr<MemoryGauge> current;  // Whose parameters are those of now.
+  std::shared_ptr<MemoryGauge> older;    // Those that are still read, or have been.
 };
 
 // One version of a slot's parameters, for whoever reads them.
@@ -42,16 +36,19 @@ struct SlotVersion {
 // worker contributes to the next round only after it has received the last version: when
 // a synchronous round closes, all answers have normally been sent, and the update happens
 // in place. Only while one has not (or an older version is kept for another reason), the
-// version gets a new buffer, and the old one goes with its last reader. So memory is that
-// of the parameters once, plus once for every version that is in use, and the gauge
-// counts it.
+// version gets another buffer.
+//
+// Where that happens in every update, as it does in modes without rounds, buffers take
+// turns: one that nobody reads any more is the next version's, and nothing is allocated.
+// An update in place lets go of those that nobody reads. So memory is that of the
+// parameters once, plus once for every version that has been in use at the same time, and
+// the gauge counts it.
 //
 // Not thread-safe, but what Share returns may be dropped by any thread, at any time, even
 // after this object has ended.
 class SlotParameters {
  public:
-  // Empty; `gauge` counts the buffers.
-  explicit SlotParameters(std::shared_ptr<BufferGauge> gauge);
+  explicit SlotParameters(SlotMemory memory);  // Empty.
 
   // Replaces all values.
   void Assign(const FloatPieces& values);
@@ -67,8 +64,10 @@ class SlotParameters {
  private:
   class Buffer;
 
-  const std::shared_ptr<BufferGauge> gauge_;
+  const SlotMemory memory_;
   std::shared_ptr<Buffer> buffer_;
+  // Of versions before, in use when the next one was made.
+  std::vector<std::shared_ptr<Buffer>> older_;
 };
 
 }  // namespace psring

@@ -1,17 +1,25 @@
 #include "server/worker_clocks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "glog/logging.h"
 
 namespace psring {
 
-WorkerClocks::WorkerClocks(int workers) : clocks_(workers, 0), has_left_(workers) {
-  CHECK_GT(workers, 0);
+WorkerClocks::WorkerClocks(int workers) : WorkerClocks(std::vector<int64_t>(workers)) {}
+
+WorkerClocks::WorkerClocks(std::vector<int64_t> clocks)
+    : clocks_(std::move(clocks)), has_left_(clocks_.size()) {
+  CHECK(!clocks_.empty());
 }
 
 int WorkerClocks::CountPushed(int64_t step) const {
-  return workers() - left_ - static_cast<int>(Missing(step).size());
+  int count = 0;
+  for (int rank = 0; rank < workers(); ++rank) {
+    if (!HasLeft(rank) && HasPushed(rank, step)) ++count;
+  }
+  return count;
 }
 
 std::vector<int> WorkerClocks::Missing(int64_t step) const {

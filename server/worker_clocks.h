@@ -14,6 +14,8 @@ class WorkerClocks {
  public:
   // Requires workers > 0. All clocks start at 0.
   explicit WorkerClocks(int workers);
+  // By rank, where the job goes on from a checkpoint. Not empty.
+  explicit WorkerClocks(std::vector<int64_t> clocks);
 
   int workers() const { return static_cast<int>(clocks_.size()); }
   int left() const { return left_; }
@@ -23,6 +25,7 @@ class WorkerClocks {
   bool HasPushed(int rank, int64_t step) const { return clocks_[rank] > step; }
   // Of those that have not left.
   int CountPushed(int64_t step) const;
+  bool AnyMissing(int64_t step) const { return CountPushed(step) < workers() - left_; }
   // Ranks that have not pushed `step` and have not left, in order.
   std::vector<int> Missing(int64_t step) const;
   // How many steps the rank is ahead of the slowest that has not left, itself included

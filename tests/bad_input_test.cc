@@ -47,6 +47,33 @@ TEST_F(BadInputTest, Configuration) {
   ExpectRefused({"--set", "cluster.workers=0"}, "cluster.workers");
   ExpectRefused({"--set", "training.global_batch=61"}, "global_batch");
   ExpectRefused({"--set", "training.global_batch=60002"}, "60000");
+  ExpectRefused({"--set", "checkpoint.keep=0"}, "checkpoint.keep: is 0; allowed: 1 to");
+  ExpectRefused(
+      {"--set", "checkpoint={}", "--set", "arms[0].parameter_server.fixed_delay.delay=1"},
+      "checkpoint: is set, and arm 'servers' has fixed_delay");
+  ExpectRefused({"--set", "checkpoint={}", "--set", "arms[0].wire.top_k.share=0.5"},
+                "checkpoint: is set, and arm 'servers' has a top_k wire");
+  ExpectRefused({"--restore", Path("nowhere")}, "there is no checkpoint in ");
+  ExpectRefused({"--set", "inject.flip_bit=[{element: 12730}]"},
+                "inject.flip_bit[0].element: is 12730; allowed: 0 to 12729");
+}
+
+TEST_F(BadInputTest, ModelsAndPlansThatAreTooLarge) {
+  const std::vector<std::string> llama = {"--set", "model={inventory {name: 'llama_7b'}}",
+                                          "--set", "data={}",
+                                          "--set", "compute={emulated {}}",
+                                          "--set", "training.target_accuracy=0",
+                                          "--set", "training.evaluation_interval=0"};
+  ExpectRefused(
+      llama,
+      "model.inventory: llama_7b has 6738415616 elements; allowed: to be "
+      "trained at most 1073741824, as with a divisor of 7; --dry-run takes any");
+  std::vector<std::string> many = llama;
+  many.insert(many.end(), {"--set", "model={tensors {elements: 5000 repeat: 100000}}",
+                           "--set", "cluster.servers=4096"});
+  ExpectRefused(many,
+                "arm 'servers': its 100000 buckets on 4096 servers are 409600000 slots; "
+                "allowed: at most 4194304");
 }
 
 TEST_F(BadInputTest, MissingData) {
@@ -107,8 +134,9 @@ TEST_F(BadInputTest, ATakenPortIsOneLine) {
                              "--listen", listen_at});
   EXPECT_THAT(psring->Wait(kEndOfRun), Optional(1));
   const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
-  // The first two announce the run and its arm.
+  // The first three announce the run and its arm.
   EXPECT_THAT(lines, ElementsAre(HasSubstr("results in"), StartsWith("arm ring: "),
+                                 StartsWith("reduce (ring): "),
                                  AllOf(StartsWith("psring: arm ring: "),
                                        HasSubstr(listen_at), HasSubstr("taken")),
                                  IsEmpty()));
@@ -140,7 +168,8 @@ TEST_F(FullFolderTest, ThatTakesNothingIsOneLine) {
 }
 
 TEST_F(FullFolderTest, ThatFillsUpEndsTheRun) {
-  const auto psring = Start(/*blocks=*/1000, kEndless);
+  // Room for more than what is written at once, however fast the steps are.
+  const auto psring = Start(/*blocks=*/4000, kEndless);
   EXPECT_THAT(psring->Wait(kPatience), Optional(1));
   EXPECT_THAT(psring->err(), HasSubstr(absl::StrCat("psring: arm servers: cannot write ",
                                                     Path("out/run.db"))));

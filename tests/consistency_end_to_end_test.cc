@@ -49,6 +49,28 @@ class ConsistencyEndToEndTest : public EndToEndTest {
   }
 };
 
+// More slots than a worker has unanswered in sync: where an answer waits for what another
+// worker contributes later, all of them have to be on their way.
+TEST_F(ConsistencyEndToEndTest, EveryModeGetsOnWithManySlots) {
+  const auto psring = Start("compare", Write("config.textproto", R"(
+      name: "slots"
+      model { tensors { elements: 16384 repeat: 40 } }
+      compute { emulated {} }
+      buckets { cap_bytes: 65536 first_cap_bytes: 65536 }
+      training { steps: 3 global_batch: 6 optimizer { sgd { learning_rate: 0.1 } } }
+      cluster { workers: 3 servers: 1 }
+      arms { name: "sync" parameter_server {} }
+      arms { name: "backup" parameter_server { backup { spares: 1 } } }
+      arms { name: "bounded" parameter_server { bounded {} } }
+      arms { name: "async" parameter_server { async {} } }
+      arms { name: "in_turn" parameter_server { fixed_delay {} } }
+      arms { name: "delay" parameter_server { fixed_delay { delay: 1 } } })"));
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  for (const auto& [name, arm] : Arms()) {
+    EXPECT_EQ(arm["certificates"]["consistency"], "PASS") << name;
+  }
+}
+
 TEST_F(ConsistencyEndToEndTest, EveryModeKeepsItsPromiseAndUsesItsBudgetUp) {
   const auto psring = Start("compare", WithArms(R"(
       arms { name: "sync" parameter_server {} }

@@ -24,7 +24,8 @@ TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
   const auto psring = Start("compare", Config(12));
   ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
   EXPECT_THAT(psring->out(), AllOf(HasSubstr("samples/s"), HasSubstr("replica PASS"),
-                                   HasSubstr("traffic PASS")));
+                                   HasSubstr("traffic PASS"), HasSubstr("memory PASS"),
+                                   HasSubstr("memory in bytes, at most")));
   const nlohmann::json summary = Summary();
   EXPECT_TRUE(summary["error"].is_null());
   ASSERT_EQ(summary["arms"].size(), 2);
@@ -38,6 +39,7 @@ TEST_F(EndToEndTest, ComparesAndProvesThatBothDidTheSameWork) {
     EXPECT_GT(arm["samples_per_second"], 0);
     EXPECT_EQ(arm["certificates"]["replica"], "PASS");
     EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+    EXPECT_EQ(arm["certificates"]["memory"], "PASS");
     std::vector<int> steps;
     for (const nlohmann::json& evaluation : arm["evaluations"]) {
       steps.push_back(evaluation["step"]);
@@ -109,9 +111,11 @@ TEST_F(EndToEndTest, AutoSumsEachBucketByTheAlgorithmForItsSizeAndSaysSo) {
   EXPECT_EQ(arm["mode"], "auto all-reduce");
   EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
   EXPECT_EQ(arm["certificates"]["replica"], "PASS");
-  EXPECT_EQ(arm["buckets"], nlohmann::json::parse(R"([
-    {"bytes": 744, "algorithm": "tree"}, {"bytes": 50176, "algorithm": "gather_broadcast"}
-  ])"));
+  ASSERT_EQ(arm["buckets"].size(), 2);
+  EXPECT_EQ(arm["buckets"][0]["bytes"], 744);
+  EXPECT_EQ(arm["buckets"][0]["algorithm"], "tree");
+  EXPECT_EQ(arm["buckets"][1]["bytes"], 50176);
+  EXPECT_EQ(arm["buckets"][1]["algorithm"], "gather_broadcast");
   EXPECT_EQ(QueryOne("SELECT count(*) FROM bucket_plan WHERE run = 1 AND (bucket, bytes, "
                      "algorithm) IN (VALUES (0, 744, 'tree'), (1, 50176, "
                      "'gather_broadcast'))"),
@@ -228,6 +232,165 @@ TEST_F(EndToEndTest, ASlowWorkerSlowsEveryoneAndChangesNothing) {
   EXPECT_THAT(psring->err(), HasSubstr("worker 1 computes 3 times as long"));
   EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
             Summary()["arms"][1]["parameter_digest"]);
+}
+
+// Every step takes its time, a third of it forward, and the worker learns what it would
+// have learned without waiting.
+TEST_F(EndToEndTest, PaddedComputeTakesItsTimeAndLearnsTheSame) {
+  const auto psring = Start(
+      "compare", Config(3),
+      {"--set", "arms=[{name: 'ring' ring {}}]", "--set", "compute.padded.step_ms=60"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  EXPECT_THAT(psring->out(), AllOf(HasSubstr("compute: padded to 60 ms"),
+                                   HasSubstr("steps later than compute wants")));
+  EXPECT_THAT(psring->err(), HasSubstr("compute: padded to 60 ms"));
+  EXPECT_GE(QueryOne("SELECT min(forward_ns) FROM steps"), 20e6);
+  EXPECT_GE(QueryOne("SELECT min(forward_ns + backward_ns) FROM steps"), 60e6);
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["compute"], "padded to 60 ms");
+  EXPECT_EQ(summary["arms"][0]["late_share"], QueryOne("SELECT avg(late) FROM steps"));
+
+  fs::remove_all(Path("out"));
+  const auto real =
+      Start("compare", Config(3), {"--set", "arms=[{name: 'ring' ring {}}]"});
+  ASSERT_THAT(real->Wait(kPatience), Optional(0)) << real->err();
+  EXPECT_EQ(Summary()["arms"][0]["parameter_digest"],
+            summary["arms"][0]["parameter_digest"]);
+}
+
+// Two buckets of 4000 and 8000 bytes, over servers and rings, and no data set.
+TEST_F(EndToEndTest, EmulatedComputeExchangesMadeUpGradients) {
+  const std::vector<std::string> emulated = {
+      "--set",
+      "model.tensors={elements: 1000 repeat: 3}",
+      "--set",
+      "data={}",
+      "--set",
+      "buckets={cap_bytes: 8000 first_cap_bytes: 4000}",
+      "--set",
+      "training.evaluation_interval=0",
+      "--set",
+      "training.target_accuracy=0",
+      "--set",
+      "cluster.workers=3",
+      "--set",
+      "arms=[{name: 'servers' parameter_server {sync {order: RANK}}}, {name: "
+      "'ring' ring {}}, {name: 'tree' ring {algorithm: TREE}}, {name: 'async' "
+      "parameter_server {async {}}}]",
+      "--set",
+      "compute.emulated={forward_ms: 5 backward_ms: 30 jitter: 0.1 rank_factor: "
+      "{rank: 1 factor: 2}}"};
+  const auto psring = Start("compare", Config(4), emulated);
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err() << psring->out();
+  EXPECT_THAT(
+      psring->out(),
+      AllOf(HasSubstr("compute: emulated, 5 ms forward and 30 ms backward, jitter "
+                      "10 %, worker 1 times 2; made-up gradients"),
+            testing::Not(HasSubstr("accuracy  "))));
+  const nlohmann::json summary = Summary();
+  ASSERT_EQ(summary["arms"].size(), 4);
+  for (const nlohmann::json& arm : summary["arms"]) {
+    EXPECT_TRUE(arm["final_loss"].is_null());
+    EXPECT_EQ(arm["evaluations"], nlohmann::json::array());
+    EXPECT_EQ(arm["verdict"], "finished");
+    EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+    EXPECT_EQ(arm["endpoints"][0]["snapshot_in"], 0);
+  }
+  // Sums are exact, so that no order of addition matters.
+  for (const int arm : {1, 2}) {
+    EXPECT_EQ(summary["arms"][arm]["parameter_digest"],
+              summary["arms"][0]["parameter_digest"]);
+    EXPECT_EQ(summary["arms"][arm]["certificates"]["replica"], "PASS");
+  }
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM steps WHERE loss IS NOT NULL"), 0);
+  const auto shortest = [&](int rank) {
+    return QueryOne(absl::StrCat(
+        "SELECT min(forward_ns + backward_ns) / 1e6 FROM steps WHERE rank = ", rank));
+  };
+  EXPECT_GE(shortest(0), 0.9 * 35);
+  EXPECT_GE(shortest(1), 0.9 * 70);
+
+  std::vector<std::string> dry = emulated;
+  dry.push_back("--dry-run");
+  const auto plan = Start("compare", Config(4), dry);
+  ASSERT_THAT(plan->Wait(kPatience), Optional(0)) << plan->err();
+  EXPECT_THAT(plan->out(), AllOf(HasSubstr("3,000 parameters"), HasSubstr("tensor2"),
+                                 HasSubstr("compute: emulated, 5 ms forward")));
+}
+
+// 27 GB of parameters, of which nothing is allocated. Of the two servers that with the
+// first tensors of the order of sizes has a little more.
+TEST_F(EndToEndTest, ALargeModelIsPlannedFromItsShapes) {
+  const auto plan =
+      Start("compare", Config(3),
+            {"--dry-run", "--set", "model={inventory {name: 'llama_7b'}}", "--set",
+             "data={}", "--set", "compute={emulated {}}", "--set",
+             "training.target_accuracy=0", "--set", "training.evaluation_interval=0",
+             "--set", "arms[0].parameter_server.placement=BY_TENSOR_SIZE"});
+  ASSERT_THAT(plan->Wait(kPatience), Optional(0)) << plan->err();
+  EXPECT_THAT(plan->out(),
+              AllOf(HasSubstr("6,738,415,616 parameters (26,953,662,464 bytes)"),
+                    HasSubstr("layers.31.mlp.down_proj.weight"),
+                    HasSubstr("slots, by tensor size"), HasSubstr("imbalance: 1.00")));
+}
+
+// The same model in two placements: the table has their imbalance, and the bits are
+// equal.
+TEST_F(EndToEndTest, PlacementsOfAnInventory) {
+  const auto psring = Start(
+      "compare", Config(3),
+      {"--set", "model={inventory {name: 'vgg16' divisor: 2048}}", "--set", "data={}",
+       "--set", "compute={emulated {}}", "--set", "training.target_accuracy=0", "--set",
+       "training.evaluation_interval=0", "--set",
+       "arms=[{name: 'servers' parameter_server {}},"
+       "{name: 'by_size' parameter_server {placement: BY_TENSOR_SIZE}},"
+       "{name: 'single' parameter_server {placement: SINGLE}},"
+       "{name: 'ring' ring {}}]",
+       "--set",
+       "expect=[{ratio {figure: 'server_imbalance' arm: 'by_size' over: 'servers' "
+       "low: 1.48 high: 1.49}}, {ratio {figure: 'server_imbalance' arm: 'single' "
+       "over: 'servers' low: 1.99 high: 2}}]"});
+  ASSERT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  const nlohmann::json arms = Summary()["arms"];
+  ASSERT_EQ(arms.size(), 4);
+  for (const nlohmann::json& arm : arms) {
+    EXPECT_EQ(arm["parameter_digest"], arms[0]["parameter_digest"]);
+    for (const auto& [certificate, verdict] : arm["certificates"].items()) {
+      EXPECT_NE(verdict, "FAIL") << arm["name"] << " " << certificate;
+    }
+    EXPECT_EQ(arm["certificates"]["traffic"], "PASS");
+  }
+  EXPECT_EQ(arms[2]["server_imbalance"], 2.0);
+  EXPECT_TRUE(arms[3]["server_imbalance"].is_null());
+}
+
+// With two workers and two servers every process sends and receives M bytes a step.
+TEST_F(EndToEndTest, ExpectationsAreChecked) {
+  const std::string expect =
+      "expect=[{flat {figure: 'busiest_out_bytes' arms: ['servers', 'ring']}}, {ratio "
+      "{figure: 'busiest_in_bytes' arm: 'servers' over: 'ring' low: 1.5 high: 2}}]";
+  const auto psring = Start("compare", Config(3), {"--set", expect});
+  EXPECT_THAT(psring->Wait(kPatience), Optional(3)) << psring->err();
+  EXPECT_THAT(
+      psring->out(),
+      AllOf(HasSubstr("flat PASS                   busiest_out_bytes is flat "
+                      "within 0 %: servers 50920, ring 50920 bytes/step"),
+            HasSubstr("ratio FAIL                  busiest_in_bytes of servers is "
+                      "1.5 to 2 times that of ring: it is 1 times; servers 50920, "
+                      "ring 50920 bytes/step")));
+  EXPECT_THAT(psring->err(),
+              HasSubstr("expectations not met: 1 of 2; the first: busiest"));
+  const nlohmann::json expectations = Summary()["expectations"];
+  ASSERT_EQ(expectations.size(), 2);
+  EXPECT_EQ(expectations[0]["verdict"], "PASS");
+  EXPECT_EQ(expectations[1]["verdict"], "FAIL");
+
+  // What is recorded of one arm can be run as it is.
+  fs::remove_all(Path("out"));
+  const auto one = Start("run", Config(3), {"--set", expect, "--arm", "ring"});
+  EXPECT_THAT(one->Wait(kPatience), Optional(0)) << one->err();
+  EXPECT_THAT(one->out(), HasSubstr("flat not applicable"));
+  EXPECT_EQ(QueryOne("SELECT count(*) FROM runs WHERE configuration LIKE '%expect%'"), 0);
 }
 
 TEST_F(EndToEndTest, OptimizerAndScheduleAreTheSameInEveryMode) {

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/computed_step_constants.h"
 #include "common/cpu_device.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/ring_order.h"
-#include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
 #include "google/protobuf/text_format.h"
@@ -26,112 +24,19 @@
 #include "ring/shared_memory_ranks.h"
 #include "ring/transport_collectives.h"
 #include "tests/parameter_server_cluster.h"
+#include "tests/training_test_util.h"
 #include "worker/data_set.h"
 #include "worker/local_exchange.h"
 #include "worker/mlp.h"
 #include "worker/parameter_server_exchange.h"
 #include "worker/sampler.h"
-#include "worker/slowdown.h"
-#include "worker/trainer.h"
 
 namespace psring {
 namespace {
 
-constexpr int64_t kSteps = 6;
-constexpr int64_t kGlobalBatch = 24;  // Divisible by 1, 2, 3 and 4.
-constexpr uint64_t kSeed = 11;
-const std::vector<int64_t> kWidths = {30, 17, 9, 5};
-
-SampleSet Samples(int64_t count) {
-  std::vector<uint8_t> pixels, labels;
-  uint32_t state = 5;
-  for (int64_t i = 0; i < count * kWidths[0]; ++i) {
-    state = state * 1664525u + 1013904223u;
-    pixels.push_back(static_cast<uint8_t>(state >> 24));
-  }
-  for (int64_t i = 0; i < count; ++i) labels.push_back(static_cast<uint8_t>(i % 5));
-  return SampleSet(kWidths[0], std::move(pixels), std::move(labels));
-}
-
-const DataSet& Data() {
-  static const DataSet& data = *new DataSet{.shape = {.train_count = 100,
-                                                      .test_count = 1,
-                                                      .features = kWidths[0],
-                                                      .classes = 5},
-                                            .train = Samples(100),
-                                            .test = Samples(1)};
-  return data;
-}
-
-Optimizer Momentum() {
-  Optimizer optimizer;
-  optimizer.mutable_sgd()->set_learning_rate(0.1f);
-  optimizer.mutable_sgd()->set_momentum(0.9f);
-  optimizer.mutable_sgd()->set_weight_decay(1e-3f);
-  return optimizer;
-}
-
-std::shared_ptr<StepConstantsSource> ConstantsOf(const Optimizer& optimizer) {
-  return std::make_shared<ComputedStepConstants>(optimizer, kSteps);
-}
-
-// Several buckets, none of them of a size that N or S divides.
-BucketPlan Buckets() { return PlanBuckets(MlpLayout(kWidths), 700, 200); }
-
-using MakeExchange = std::function<std::unique_ptr<GradientExchange>(int rank)>;
-
-// One rank's training: a worker process without the process. Without `steps` the exchange
-// ends it.
-absl::Status TrainRank(int rank, int workers, std::optional<int64_t> steps,
-                       GradientExchange* exchange, std::vector<uint64_t>* digests) {
-  const RealTime time;
-  const std::unique_ptr<Device> device = MakeCpuDevice();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                   MakeMlp(device.get(), kWidths, kGlobalBatch / workers));
-  const int64_t count = model->layout().count();
-  ASSIGN_OR_RETURN(const DeviceBuffer parameters, device->Allocate(count));
-  ASSIGN_OR_RETURN(const DeviceBuffer gradients, device->Allocate(count));
-  if (rank == 0) InitializeParameters(model->layout(), kSeed, parameters.span().host());
-  model->Bind(parameters.span(), gradients.span());
-  RETURN_IF_ERROR(exchange->Bind(parameters.span(), gradients.span()));
-  const BucketPlan buckets = Buckets();
-  Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
-  Slowdown slowdown(1, time, [](absl::Duration) {});
-  Trainer trainer(
-      {.rank = rank, .workers = workers, .steps = steps, .digest_interval = 1},
-      {.device = device.get(),
-       .model = model.get(),
-       .exchange = exchange,
-       .buckets = &buckets,
-       .data = &Data(),
-       .sampler = &sampler,
-       .time = &time,
-       .slowdown = &slowdown,
-       .parameters = parameters.span(),
-       .gradients = gradients.span()},
-      [digests](const StepRecord& step) { digests->push_back(step.parameter_digest()); });
-  return trainer.Run();
-}
-
-// By rank, the digests after every step.
-std::vector<std::vector<uint64_t>> TrainRanks(int workers, std::optional<int64_t> steps,
-                                              const MakeExchange& make) {
-  std::vector<std::vector<uint64_t>> digests(workers);
-  const auto statuses = RunRanks(workers, [&](int rank) {
-    const std::unique_ptr<GradientExchange> exchange = make(rank);
-    return TrainRank(rank, workers, steps, exchange.get(), &digests[rank]);
-  });
-  for (const absl::Status& status : statuses) EXPECT_OK(status);
-  return digests;
-}
-
-// The digests after every step, equal on all ranks.
 std::vector<uint64_t> Train(int workers, std::optional<int64_t> steps,
                             const MakeExchange& make) {
-  const auto digests = TrainRanks(workers, steps, make);
-  for (int rank = 1; rank < workers; ++rank) EXPECT_EQ(digests[rank], digests[0]);
-  EXPECT_EQ(digests[0].size(), kSteps);
-  return digests[0];
+  return Train({.workers = workers, .steps = steps}, make);
 }
 
 // `collectives` are every rank's.
@@ -142,7 +47,7 @@ std::vector<uint64_t> TrainCollectives(
   const RealTime time;
   const auto workers = static_cast<int>(collectives.size());
   return Train(workers, kSteps, [&](int rank) {
-    return std::make_unique<RingExchange>(workers, Buckets(), optimizer,
+    return std::make_unique<RingExchange>(workers, TrainedBuckets(), optimizer,
                                           ConstantsOf(optimizer),
                                           std::move(collectives[rank]), &time);
   });
@@ -172,7 +77,8 @@ ParameterServerCluster::Options ClusterOptions(int workers, int servers, Channel
                                                const std::string& mode,
                                                const Optimizer& optimizer) {
   return {.kind = kind,
-          .buckets = Buckets(),
+          .buckets = TrainedBuckets(),
+          .layout = MlpLayout(TrainedWidths()),
           .servers = servers,
           .workers = workers,
           .mode = ModeOf(mode),
@@ -180,10 +86,15 @@ ParameterServerCluster::Options ClusterOptions(int workers, int servers, Channel
           .steps = kSteps};
 }
 
-MakeExchange ExchangesWith(ParameterServerCluster& cluster, const TimeSource& time) {
-  return [&cluster, &time](int rank) {
-    return std::make_unique<ParameterServerExchange>(rank, cluster.plan(),
-                                                     cluster.NewChannels(rank), &time);
+// The smallest window: slot after slot.
+constexpr int64_t kOneByOne = 1;
+
+MakeExchange ExchangesWith(ParameterServerCluster& cluster, const TimeSource& time,
+                           int64_t window_bytes = kOneByOne) {
+  return [&cluster, &time, window_bytes](int rank) {
+    return std::make_unique<ParameterServerExchange>(
+        rank, cluster.plan(), cluster.NewChannels(rank), &time,
+        /*local_server=*/std::nullopt, window_bytes);
   };
 }
 
@@ -220,6 +131,26 @@ TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRing) {
           << servers << " servers, " << ChannelKindName(kind);
     }
   }
+}
+
+// Which server owns what decides no bit.
+TEST_P(EquivalenceTest, ServersInRingOrderEqualTheRingInEveryPlacement) {
+  const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
+  for (const char* placement : {"BY_TENSOR_ROUND_ROBIN", "BY_TENSOR_SIZE", "SINGLE"}) {
+    const std::string mode = absl::StrCat(kRingOrder, " placement: ", placement);
+    for (int servers = 1; servers <= 3; ++servers) {
+      for (const ChannelKind kind : {ChannelKind::kInProcess, ChannelKind::kGrpc}) {
+        EXPECT_EQ(TrainServers(GetParam(), servers, kind, mode), expected)
+            << placement << ", " << servers << " servers, " << ChannelKindName(kind);
+      }
+    }
+  }
+}
+
+TEST_P(EquivalenceTest, DelaysChangeNothing) {
+  const auto expected = TrainRing(GetParam(), TransportKind::kInProcess);
+  EXPECT_EQ(TrainServers(GetParam(), 2, ChannelKind::kDelayed, kRingOrder), expected);
+  EXPECT_EQ(TrainRing(GetParam(), TransportKind::kTcpDelayed), expected);
 }
 
 // 0, N - 1, ..., 1: the bits are others, and servers follow.
@@ -316,7 +247,9 @@ std::vector<std::vector<uint64_t>> TrainDelayed(int workers, const std::string& 
   const RealTime time;
   ParameterServerCluster cluster(
       ClusterOptions(workers, servers, ChannelKind::kGrpc, mode, Momentum()));
-  const auto digests = TrainRanks(workers, std::nullopt, ExchangesWith(cluster, time));
+  const auto digests =
+      TrainRanks({.workers = workers},
+                 ExchangesWith(cluster, time, ParameterServerExchange::kNoWindow));
   for (const auto& rank : digests) EXPECT_EQ(rank.size(), kSteps);
   return digests;
 }
@@ -336,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(Workers, EquivalenceTest, testing::Values(1, 2, 3, 4),
 std::vector<uint64_t> TrainLocally(const Optimizer& optimizer) {
   const RealTime time;
   return Train(1, kSteps, [&](int) {
-    return std::make_unique<LocalExchange>(Buckets(), optimizer, ConstantsOf(optimizer),
-                                           &time);
+    return std::make_unique<LocalExchange>(TrainedBuckets(), optimizer,
+                                           ConstantsOf(optimizer), &time);
   });
 }
 
@@ -392,20 +325,20 @@ INSTANTIATE_TEST_SUITE_P(
 // Gradients of one batch from equal parameters.
 std::vector<float> GradientOf(int64_t step, int workers, int rank) {
   const std::unique_ptr<Device> device = MakeCpuDevice();
-  Sampler sampler(Data().shape.train_count, kGlobalBatch, kSeed);
+  Sampler sampler(TrainedData().shape.train_count, kGlobalBatch, kSeed);
   const auto indices = sampler.WorkerBatch(step, workers, rank);
   const auto rows = static_cast<int64_t>(indices.size());
-  auto model = MakeMlp(device.get(), kWidths, rows);
+  auto model = MakeMlp(device.get(), TrainedWidths(), rows);
   EXPECT_OK(model);
   const int64_t count = (*model)->layout().count();
   auto parameters = device->Allocate(count);
   auto gradients = device->Allocate(count);
-  auto features = device->Allocate(rows * kWidths[0]);
+  auto features = device->Allocate(rows * TrainedWidths()[0]);
   EXPECT_OK(features);
   std::vector<int32_t> labels(rows);
   InitializeParameters((*model)->layout(), kSeed, parameters->span().host());
   (*model)->Bind(parameters->span(), gradients->span());
-  Data().train.FillBatch(indices, features->span().data, labels.data());
+  TrainedData().train.FillBatch(indices, features->span().data, labels.data());
   EXPECT_OK(
       (*model)->Forward({.rows = rows, .features = features->span(), .labels = labels}));
   EXPECT_OK((*model)->Backward([](int) {}));

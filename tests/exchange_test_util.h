@@ -20,6 +20,7 @@
 #include "common/slot_plan.h"
 #include "common/status_matchers.h"
 #include "common/time_source.h"
+#include "common/wire_type.h"
 #include "gtest/gtest.h"
 #include "proto/experiment.pb.h"
 #include "proto/record.pb.h"
@@ -74,14 +75,17 @@ inline std::vector<uint32_t> Bits(const std::vector<float>& values) {
 // One worker: its buffers and its exchange.
 struct Worker {
   Worker(int rank, const BucketPlan& buckets, ParameterServerCluster& cluster)
-      : Worker(rank, buckets, cluster.plan(), cluster.NewChannels(rank)) {}
+      : Worker(rank, buckets, cluster.plan(), cluster.NewChannels(rank), cluster.wire()) {
+  }
   Worker(int rank, const BucketPlan& buckets, const SlotPlan& plan,
-         std::vector<std::unique_ptr<ParameterChannel>> channels)
+         std::vector<std::unique_ptr<ParameterChannel>> channels,
+         const WireType& wire = {})
       : rank(rank),
         buckets(buckets),
         parameters(Count(buckets)),
         gradients(Count(buckets)),
-        exchange(rank, plan, std::move(channels), &time) {
+        exchange(rank, plan, std::move(channels), &time, /*local_server=*/rank,
+                 ParameterServerExchange::kNoWindow, wire) {
     if (rank != 0) return;
     for (int64_t i = 0; i < Count(buckets); ++i) parameters[i] = InitialParameter(i);
   }

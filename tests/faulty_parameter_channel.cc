@@ -90,8 +90,8 @@ void FaultyParameterChannel::Pull(const Slot& slot, int64_t step,
 }
 
 void FaultyParameterChannel::Exchange(const Slot& slot, int64_t step, int64_t version,
-                                      std::span<const float> gradient,
-                                      std::span<float> parameters, PullDone done) {
+                                      Bytes gradient, std::span<float> parameters,
+                                      PullDone done) {
   const auto current = std::make_shared<const Contribution>(
       Contribution{slot, step, version, {gradient.begin(), gradient.end()}});
   const ContributionPtr before = std::exchange(last_[slot.index], current);
@@ -143,7 +143,7 @@ void FaultyParameterChannel::Exchange(const Slot& slot, int64_t step, int64_t ve
 void FaultyParameterChannel::SendAgain(const ContributionPtr& contribution,
                                        AgainDone done) {
   const auto parameters =
-      std::make_shared<std::vector<float>>(contribution->gradient.size());
+      std::make_shared<std::vector<float>>(contribution->slot.range.count);
   channel().Exchange(
       contribution->slot, contribution->step, contribution->version,
       contribution->gradient, *parameters,

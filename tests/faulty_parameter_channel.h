@@ -45,9 +45,8 @@ class FaultyParameterChannel final : public ParameterChannel {
                   Done done) override;
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override;
-  void Exchange(const Slot& slot, int64_t step, int64_t version,
-                std::span<const float> gradient, std::span<float> parameters,
-                PullDone done) override;
+  void Exchange(const Slot& slot, int64_t step, int64_t version, Bytes gradient,
+                std::span<float> parameters, PullDone done) override;
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                 SnapshotDone done) override;
   void Leave(Done done) override;
@@ -59,7 +58,7 @@ class FaultyParameterChannel final : public ParameterChannel {
     Slot slot;
     int64_t step = 0;
     int64_t version = 0;
-    std::vector<float> gradient;
+    std::vector<std::byte> gradient;
   };
   using ContributionPtr = std::shared_ptr<const Contribution>;
   // Of what was sent again: what came with the parameters, and they.

@@ -11,8 +11,8 @@
 namespace psring {
 
 InProcessParameterChannel::InProcessParameterChannel(
-    int rank, int server, std::shared_ptr<ParameterShard> shard)
-    : rank_(rank), server_(server), shard_(std::move(shard)) {}
+    int rank, int server, std::shared_ptr<ParameterShard> shard, const WireType& wire)
+    : rank_(rank), server_(server), shard_(std::move(shard)), decoder_(wire) {}
 
 InProcessParameterChannel::~InProcessParameterChannel() {
   Abort(absl::CancelledError("the channel has ended"));
@@ -38,8 +38,8 @@ void InProcessParameterChannel::Pull(const Slot& slot, int64_t step,
 }
 
 void InProcessParameterChannel::Exchange(const Slot& slot, int64_t step, int64_t version,
-                                         std::span<const float> gradient,
-                                         std::span<float> parameters, PullDone done) {
+                                         Bytes gradient, std::span<float> parameters,
+                                         PullDone done) {
   const std::string what =
       absl::StrCat("the exchange of slot ", slot.index, ", step ", step);
   const absl::Status pushed =
@@ -53,14 +53,16 @@ void InProcessParameterChannel::Exchange(const Slot& slot, int64_t step, int64_t
        std::move(done));
 }
 
-absl::Status InProcessParameterChannel::Push(const PushInfo& push,
-                                             std::span<const float> gradient,
+absl::Status InProcessParameterChannel::Push(const PushInfo& push, Bytes gradient,
                                              const std::string& what) {
   if (const absl::Status ours = aborted(); !ours.ok()) return ours;
   // The shard keeps the contribution for longer than the caller keeps the gradient.
   const auto copy =
-      std::make_shared<const std::vector<float>>(gradient.begin(), gradient.end());
-  return Named(shard_->Push(push, {.gradient = *copy, .owner = copy}), what);
+      std::make_shared<const std::vector<std::byte>>(gradient.begin(), gradient.end());
+  absl::StatusOr<Contribution> contribution =
+      decoder_.Decode({Bytes(*copy)}, copy, shard_->ElementsOf(push.slot));
+  if (!contribution.ok()) return Named(contribution.status(), what);
+  return Named(shard_->Push(push, *std::move(contribution)), what);
 }
 
 void InProcessParameterChannel::Pull(const PullInfo& pull, std::span<float> parameters,
@@ -90,7 +92,8 @@ void InProcessParameterChannel::Pull(const PullInfo& pull, std::span<float> para
                       .step = answer->step,
                       .finished = answer->finished,
                       .parked = answer->parked,
-                      .released_by = answer->released_by});
+                      .released_by = answer->released_by,
+                      .working = answer->working});
         } else {
           const absl::Status ours = aborted();
           done(ours.ok() ? Named(answer.status(), what) : ours);
@@ -117,7 +120,8 @@ void InProcessParameterChannel::Snapshot(const Slot& slot, int64_t step,
     done(ours);
     return;
   }
-  const absl::StatusOr<SlotSnapshot> snapshot = shard_->Snapshot(slot.index, step);
+  const absl::StatusOr<SlotSnapshot> snapshot =
+      shard_->Snapshot({.rank = rank_, .step = step, .slot = slot.index});
   if (!snapshot.ok()) {
     done(Named(snapshot.status(),
                absl::StrCat("the snapshot of slot ", slot.index, " after step ", step)));

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "common/mutex.h"
+#include "common/wire_type.h"
+#include "server/contribution_decoder.h"
 #include "server/parameter_shard.h"
 #include "worker/parameter_channel.h"
 
@@ -18,16 +20,16 @@ namespace psring {
 class InProcessParameterChannel final : public ParameterChannel {
  public:
   // `server` is for error messages.
-  InProcessParameterChannel(int rank, int server, std::shared_ptr<ParameterShard> shard);
+  InProcessParameterChannel(int rank, int server, std::shared_ptr<ParameterShard> shard,
+                            const WireType& wire = {});
   ~InProcessParameterChannel() override;
 
   void Initialize(const Slot& slot, std::span<const float> parameters,
                   Done done) override;
   void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
             PullDone done) override;
-  void Exchange(const Slot& slot, int64_t step, int64_t version,
-                std::span<const float> gradient, std::span<float> parameters,
-                PullDone done) override;
+  void Exchange(const Slot& slot, int64_t step, int64_t version, Bytes gradient,
+                std::span<float> parameters, PullDone done) override;
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                 SnapshotDone done) override;
   void Leave(Done done) override;
@@ -35,8 +37,7 @@ class InProcessParameterChannel final : public ParameterChannel {
 
  private:
   // As part of the request that `what` says.
-  absl::Status Push(const PushInfo& push, std::span<const float> gradient,
-                    const std::string& what);
+  absl::Status Push(const PushInfo& push, Bytes gradient, const std::string& what);
   void Pull(const PullInfo& pull, std::span<float> parameters, const std::string& what,
             PullDone done);
   absl::Status aborted();
@@ -45,6 +46,7 @@ class InProcessParameterChannel final : public ParameterChannel {
   const int rank_;
   const int server_;
   const std::shared_ptr<ParameterShard> shard_;
+  const ContributionDecoder decoder_;
 
   Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);  // OK until aborted.

@@ -24,6 +24,7 @@
 #include "common/float_pieces.h"
 #include "common/grpc_message.h"
 #include "common/mutex.h"
+#include "common/wire_message.h"
 #include "glog/logging.h"
 #include "proto/parameter_server.pb.h"
 #include "tests/benchmark_util.h"
@@ -32,11 +33,18 @@
 namespace psring {
 namespace {
 
+struct ReceivedFloats {
+  FloatPieces floats;
+  std::shared_ptr<const void> owner;  // Keeps them.
+};
+
 ReceivedFloats TakeFloats(grpc::ByteBuffer* message,
                           google::protobuf::MessageLite* header) {
-  absl::StatusOr<ReceivedFloats> received = TakeMessage(message, header);
+  absl::StatusOr<ReceivedPayload> received = TakeMessage(message, header);
   CHECK(received.ok()) << received.status();
-  return *std::move(received);
+  absl::StatusOr<FloatPieces> floats = FloatsOf(std::move(received->pieces));
+  CHECK(floats.ok()) << floats.status();
+  return {.floats = *std::move(floats), .owner = std::move(received->owner)};
 }
 
 // What the server does: adds every float of a slot of a worker, of which one request at a
@@ -61,7 +69,7 @@ class Sums {
     }
     ParameterAnswer answer;
     answer.set_id(request.id());
-    return MakeMessage(answer, sum, /*owner=*/nullptr);
+    return MakeMessage(answer, std::as_bytes(sum), /*owner=*/nullptr);
   }
 
  private:
@@ -97,7 +105,8 @@ class Worker {
       ParameterRequest request;
       request.set_id(first_id_ + slot);
       connections_[slot % connections_.size()]->Send(
-          MakeMessage(request, gradients_[slot], /*owner=*/nullptr));
+          MakeMessage(request, std::as_bytes(std::span(gradients_[slot])),
+                      /*owner=*/nullptr));
     }
     MutexLock lock(&mutex_);
     while (unanswered_ > 0) all_answered_.Wait(&mutex_);

@@ -97,7 +97,8 @@ class ParameterChannelTest : public testing::TestWithParam<ChannelKind> {
     exchange->gradient = std::move(gradient);
     exchange->parameters.resize(exchange->gradient.size());
     // Synchronous servers: what a step computes with is the version of its number.
-    channels_[rank]->Exchange(slot(), step, /*version=*/step, exchange->gradient,
+    channels_[rank]->Exchange(slot(), step, /*version=*/step,
+                              std::as_bytes(std::span(exchange->gradient)),
                               exchange->parameters, exchange->outcome.callback());
     return exchange;
   }
@@ -133,10 +134,12 @@ TEST_P(ParameterChannelTest, AnExchangeWaitsForItsRound) {
   EXPECT_EQ(waited.step, 1);
   EXPECT_GT(waited.parked, absl::ZeroDuration());
   EXPECT_EQ(waited.released_by, 1);
+  EXPECT_GT(waited.working, absl::ZeroDuration());
   EXPECT_THAT(first->parameters, Each(-2));
   ASSERT_OK_AND_ASSIGN(const Pulled at_once, last->outcome.Get());
   EXPECT_EQ(at_once.version, 1);
   EXPECT_EQ(at_once.parked, absl::ZeroDuration());
+  EXPECT_EQ(at_once.working, waited.working);
   EXPECT_THAT(last->parameters, Each(-2));
 }
 
@@ -280,7 +283,8 @@ TEST_P(ParameterChannelTest, ManyRequestsAtOnceAndAnAbortAmongThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParameterChannelTest,
-                         testing::Values(ChannelKind::kInProcess, ChannelKind::kGrpc),
+                         testing::Values(ChannelKind::kInProcess, ChannelKind::kGrpc,
+                                         ChannelKind::kDelayed),
                          [](const auto& info) { return ChannelKindName(info.param); });
 
 // What only a network can do.

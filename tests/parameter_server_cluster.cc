@@ -10,6 +10,7 @@
 #include "server/policies.h"
 #include "tests/in_process_parameter_channel.h"
 #include "tests/plain_parameter_channel.h"
+#include "worker/delayed_parameter_channel.h"
 #include "worker/grpc_parameter_channel.h"
 
 namespace psring {
@@ -20,6 +21,8 @@ std::string ChannelKindName(ChannelKind kind) {
       return "InProcess";
     case ChannelKind::kGrpc:
       return "Grpc";
+    case ChannelKind::kDelayed:
+      return "Delayed";
     case ChannelKind::kPlainClient:
       return "PlainClient";
     case ChannelKind::kPlainServer:
@@ -38,13 +41,17 @@ ParameterServerMode ModeOf(const std::string& text) {
 
 ParameterServerCluster::ParameterServerCluster(const Options& options)
     : kind_(options.kind),
-      plan_(PlanStripedSlots(options.buckets, options.servers, options.max_slot_bytes)) {
+      plan_(PlanSlots(options.layout, options.buckets, options.servers,
+                      options.mode.placement(), options.max_slot_bytes)),
+      wire_(options.wire) {
   for (int server = 0; server < options.servers; ++server) {
     ParameterShard::Options shard =
         ParameterShard::OptionsFor(options.buckets, plan_, server);
     shard.workers = options.workers;
+    shard.local_worker = server;  // Wherever there is one of that rank.
     shard.order = options.mode.sync().order();
     shard.ring_order = options.ring_order;
+    shard.contributors = options.contributors;
     shard.stale_updates = options.mode.stale_updates();
     shard.optimizer = options.optimizer;
     auto policy = MakePolicy(options.mode, options.workers);
@@ -60,12 +67,13 @@ ParameterServerCluster::ParameterServerCluster(const Options& options)
         std::make_shared<ParameterShard>(std::move(shard), *std::move(policy)));
     if (kind_ == ChannelKind::kInProcess) continue;
     if (kind_ == ChannelKind::kPlainServer || kind_ == ChannelKind::kPlain) {
-      plain_servers_.push_back(std::make_unique<PlainParameterServer>(shards_.back()));
+      plain_servers_.push_back(
+          std::make_unique<PlainParameterServer>(shards_.back(), wire_));
       addresses_.push_back(plain_servers_.back()->address());
       continue;
     }
     hosts_.push_back(std::make_unique<ParameterServerHost>(
-        ParameterServerHost::Options{.job = "test"}, shards_.back()));
+        ParameterServerHost::Options{.job = "test", .wire = wire_}, shards_.back()));
     const absl::StatusOr<int> port = hosts_.back()->Start("127.0.0.1:0");
     CHECK(port.ok()) << port.status();
     addresses_.push_back(absl::StrCat("127.0.0.1:", *port));
@@ -81,16 +89,21 @@ int64_t ParameterServerCluster::parked_pulls() const {
 std::unique_ptr<ParameterChannel> ParameterServerCluster::NewChannel(
     int rank, int server, uint64_t incarnation) {
   if (kind_ == ChannelKind::kInProcess) {
-    return std::make_unique<InProcessParameterChannel>(rank, server, shards_[server]);
+    return std::make_unique<InProcessParameterChannel>(rank, server, shards_[server],
+                                                       wire_);
   }
   if (kind_ == ChannelKind::kPlainClient || kind_ == ChannelKind::kPlain) {
     return NewPlainParameterChannel(rank, addresses_[server]);
   }
-  return NewGrpcParameterChannel({.job = "test",
-                                  .rank = rank,
-                                  .incarnation = incarnation,
-                                  .server = server,
-                                  .address = addresses_[server]});
+  std::unique_ptr<ParameterChannel> channel =
+      NewGrpcParameterChannel({.job = "test",
+                               .rank = rank,
+                               .incarnation = incarnation,
+                               .server = server,
+                               .address = addresses_[server]});
+  if (kind_ != ChannelKind::kDelayed) return channel;
+  return std::make_unique<DelayedParameterChannel>(std::move(channel),
+                                                   absl::Milliseconds(1), &time_);
 }
 
 std::vector<std::unique_ptr<ParameterChannel>> ParameterServerCluster::NewChannels(

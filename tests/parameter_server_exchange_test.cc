@@ -107,6 +107,12 @@ TEST_P(ExchangeEqualityTest, ParametersEqualTheSerialReferenceAndBytesTheFormula
     EXPECT_EQ(traffic.payload_in, kSteps * step_bytes);
     EXPECT_EQ(traffic.initial_out, worker->rank == 0 ? step_bytes : 0);
     EXPECT_EQ(traffic.initial_in, step_bytes);
+    const int64_t local =
+        worker->rank < servers ? ServerStepBytes(cluster.plan(), worker->rank, 1) : 0;
+    EXPECT_EQ(traffic.local_payload_out, kSteps * local);
+    EXPECT_EQ(traffic.local_payload_in, kSteps * local);
+    EXPECT_EQ(traffic.local_other_out, worker->rank == 0 ? local : 0);
+    EXPECT_EQ(traffic.local_other_in, local);
   }
   for (int server = 0; server < servers; ++server) {
     const int64_t server_bytes = ServerStepBytes(cluster.plan(), server, workers);
@@ -115,6 +121,11 @@ TEST_P(ExchangeEqualityTest, ParametersEqualTheSerialReferenceAndBytesTheFormula
     EXPECT_EQ(traffic.payload_out, kSteps * server_bytes);
     EXPECT_EQ(traffic.initial_in, server_bytes / workers);
     EXPECT_EQ(traffic.initial_out, server_bytes);
+    const int64_t local = server < workers ? server_bytes / workers : 0;
+    EXPECT_EQ(traffic.local_payload_in, kSteps * local);
+    EXPECT_EQ(traffic.local_payload_out, kSteps * local);
+    EXPECT_EQ(traffic.local_other_in, server == 0 ? local : 0);
+    EXPECT_EQ(traffic.local_other_out, local);
   }
 }
 

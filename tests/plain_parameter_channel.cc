@@ -51,12 +51,11 @@ class PlainParameterChannel final : public ParameterChannel {
     Send(RequestOf(ParameterRequest::PULL, slot, step), parameters,
          WithParameters(std::move(done)));
   }
-  void Exchange(const Slot& slot, int64_t step, int64_t version,
-                std::span<const float> gradient, std::span<float> parameters,
-                PullDone done) override {
+  void Exchange(const Slot& slot, int64_t step, int64_t version, Bytes gradient,
+                std::span<float> parameters, PullDone done) override {
     ParameterRequest request = RequestOf(ParameterRequest::EXCHANGE, slot, step);
     request.set_version(version);
-    request.set_payload(gradient.data(), gradient.size_bytes());
+    request.set_payload(gradient.data(), gradient.size());
     Send(std::move(request), parameters, WithParameters(std::move(done)));
   }
   void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
@@ -99,7 +98,8 @@ class PlainParameterChannel final : public ParameterChannel {
                   .step = answer->step(),
                   .finished = answer->finished(),
                   .parked = absl::Nanoseconds(answer->parked_ns()),
-                  .released_by = answer->released_by()});
+                  .released_by = answer->released_by(),
+                  .working = absl::Nanoseconds(answer->working_ns())});
     };
   }
   static ParameterRequest RequestOf(ParameterRequest::Operation operation,

@@ -7,11 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/mutex.h"
+#include "common/status_macros.h"
 #include "common/wire_protocol.h"
 #include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "server/contribution_decoder.h"
 
 namespace psring {
 namespace {
@@ -40,7 +42,8 @@ class Answers {
 
 class Service final : public ParameterService::Service {
  public:
-  explicit Service(std::shared_ptr<ParameterShard> shard) : shard_(std::move(shard)) {}
+  Service(std::shared_ptr<ParameterShard> shard, const WireType& wire)
+      : shard_(std::move(shard)), decoder_(wire) {}
 
   grpc::Status Exchange(grpc::ServerContext* context, Stream* stream) override {
     WorkerHello hello;
@@ -69,12 +72,16 @@ class Service final : public ParameterService::Service {
     // Not memcpy: a request without a payload has nowhere to copy to.
     request.payload().copy(reinterpret_cast<char*>(floats->data()),
                            floats->size() * sizeof(float));
-    const auto push = [&] {
+    const auto push = [&]() -> absl::Status {
+      const auto payload = std::make_shared<const std::string>(request.payload());
+      ASSIGN_OR_RETURN(Contribution contribution,
+                       decoder_.Decode({std::as_bytes(std::span(*payload))}, payload,
+                                       shard_->ElementsOf(request.slot())));
       return shard_->Push({.rank = rank,
                            .step = request.step(),
                            .slot = request.slot(),
                            .version = request.version()},
-                          {.gradient = *floats, .owner = floats});
+                          std::move(contribution));
     };
     const auto pull = [&](int64_t step) {
       shard_->Pull(
@@ -86,6 +93,7 @@ class Service final : public ParameterService::Service {
             answer.set_finished(pulled->finished);
             answer.set_parked_ns(absl::ToInt64Nanoseconds(pulled->parked));
             answer.set_released_by(pulled->released_by);
+            answer.set_working_ns(absl::ToInt64Nanoseconds(pulled->working));
             answers->Write(answer);
           });
     };
@@ -102,7 +110,8 @@ class Service final : public ParameterService::Service {
       case ParameterRequest::LEAVE:
         return reply(shard_->Leave(rank));
       case ParameterRequest::SNAPSHOT: {
-        const auto snapshot = shard_->Snapshot(request.slot(), request.step());
+        const auto snapshot = shard_->Snapshot(
+            {.rank = rank, .step = request.step(), .slot = request.slot()});
         if (!snapshot.ok()) return reply(snapshot.status());
         ParameterAnswer answer = AnswerOf(request.id(), snapshot->parameters);
         answer.set_time_ns(absl::ToInt64Nanoseconds(snapshot->time));
@@ -123,13 +132,15 @@ class Service final : public ParameterService::Service {
   }
 
   const std::shared_ptr<ParameterShard> shard_;
+  const ContributionDecoder decoder_;
 };
 
 }  // namespace
 
 class PlainParameterServer::Impl {
  public:
-  explicit Impl(std::shared_ptr<ParameterShard> shard) : service_(std::move(shard)) {
+  Impl(std::shared_ptr<ParameterShard> shard, const WireType& wire)
+      : service_(std::move(shard), wire) {
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -149,8 +160,9 @@ class PlainParameterServer::Impl {
   std::unique_ptr<grpc::Server> server_;
 };
 
-PlainParameterServer::PlainParameterServer(std::shared_ptr<ParameterShard> shard)
-    : impl_(std::make_unique<Impl>(std::move(shard))) {}
+PlainParameterServer::PlainParameterServer(std::shared_ptr<ParameterShard> shard,
+                                           const WireType& wire)
+    : impl_(std::make_unique<Impl>(std::move(shard), wire)) {}
 
 PlainParameterServer::~PlainParameterServer() = default;
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "common/wire_type.h"
 #include "server/parameter_shard.h"
 
 namespace psring {
@@ -13,7 +14,7 @@ namespace psring {
 // Believes every hello. Serves until it ends; streams that are left are cancelled then.
 class PlainParameterServer {
  public:
-  explicit PlainParameterServer(std::shared_ptr<ParameterShard> shard);
+  PlainParameterServer(std::shared_ptr<ParameterShard> shard, const WireType& wire);
   ~PlainParameterServer();
 
   const std::string& address() const;

@@ -95,10 +95,11 @@ bool Subprocess::WaitForOutput(const std::string& text, absl::Duration timeout) 
 }
 
 std::optional<std::string> Subprocess::WaitForRestOfLine(const std::string& text,
-                                                         absl::Duration timeout) {
+                                                         absl::Duration timeout,
+                                                         size_t from) {
   std::optional<std::string> rest;
   const auto there = [&] {
-    const size_t begin = err_.find(text);
+    const size_t begin = err_.find(text, from);
     if (begin == std::string::npos) return false;
     const size_t end = err_.find('\n', begin);
     if (end == std::string::npos) return false;

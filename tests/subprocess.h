@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,10 +27,10 @@ class Subprocess {
   // Reads on until stdout or stderr contains `text`; false: it ended first, or the
   // timeout passed.
   bool WaitForOutput(const std::string& text, absl::Duration timeout);
-  // Reads on until stderr has a whole line with `text`; what follows it in the first such
-  // line, or nothing as above.
+  // Reads on until stderr has a whole line with `text` at or after its byte `from`; what
+  // follows it in the first such line, or nothing as above.
   std::optional<std::string> WaitForRestOfLine(const std::string& text,
-                                               absl::Duration timeout);
+                                               absl::Duration timeout, size_t from = 0);
   // Reads until it has ended; its exit code, 128 + n for signal n, or nothing where the
   // timeout passed.
   std::optional<int> Wait(absl::Duration timeout);

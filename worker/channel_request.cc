@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/errors.h"
@@ -11,117 +12,121 @@ namespace {
 
 using AnswerOr = absl::StatusOr<ParameterAnswer>;
 
-std::shared_ptr<ChannelRequest> Make(ParameterRequest::Operation operation,
-                                     std::string what) {
-  auto request = std::make_shared<ChannelRequest>();
-  request->what = std::move(what);
-  request->header.set_operation(operation);
+ChannelRequest Make(ParameterRequest::Operation operation, const Slot& slot,
+                    int64_t step) {
+  ChannelRequest request;
+  request.header.set_operation(operation);
+  request.header.set_slot(slot.index);
+  request.header.set_step(step);
   return request;
 }
 
-std::shared_ptr<ChannelRequest> Make(ParameterRequest::Operation operation,
-                                     const Slot& slot, int64_t step, std::string what) {
-  auto request = Make(operation, std::move(what));
-  request->header.set_slot(slot.index);
-  request->header.set_step(step);
-  return request;
+void Tell(const ParameterChannel::Done& done, const AnswerOr& outcome) {
+  done(outcome.status());
 }
 
-auto WithoutAnswer(ParameterChannel::Done done) {
-  return [done = std::move(done)](const AnswerOr& outcome) { done(outcome.status()); };
+void Tell(const ParameterChannel::PullDone& done, const AnswerOr& outcome) {
+  if (!outcome.ok()) {
+    done(outcome.status());
+    return;
+  }
+  done(Pulled{.version = outcome->version(),
+              .step = outcome->step(),
+              .finished = outcome->finished(),
+              .parked = absl::Nanoseconds(outcome->parked_ns()),
+              .released_by = outcome->released_by(),
+              .working = absl::Nanoseconds(outcome->working_ns())});
 }
 
-Pulled PulledOf(const ParameterAnswer& answer) {
-  return {.version = answer.version(),
-          .step = answer.step(),
-          .finished = answer.finished(),
-          .parked = absl::Nanoseconds(answer.parked_ns()),
-          .released_by = answer.released_by()};
-}
-
-auto WithParameters(ParameterChannel::PullDone done) {
-  return [done = std::move(done)](const AnswerOr& outcome) {
-    if (outcome.ok()) {
-      done(PulledOf(*outcome));
-    } else {
-      done(outcome.status());
-    }
-  };
-}
-
-SnapshotInfo SnapshotOf(const ParameterAnswer& answer) {
-  return {.version = answer.version(), .time = absl::Nanoseconds(answer.time_ns())};
+void Tell(const ParameterChannel::SnapshotDone& done, const AnswerOr& outcome) {
+  if (!outcome.ok()) {
+    done(outcome.status());
+    return;
+  }
+  done(SnapshotInfo{.version = outcome->version(),
+                    .time = absl::Nanoseconds(outcome->time_ns())});
 }
 
 }  // namespace
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Initialize(
-    const Slot& slot, std::span<const float> parameters, ParameterChannel::Done done) {
-  auto request = Make(ParameterRequest::INITIALIZE, slot, /*step=*/0,
-                      absl::StrCat("the initialization of slot ", slot.index));
-  request->payload = parameters;
-  request->done = WithoutAnswer(std::move(done));
+ChannelRequest ChannelRequest::Initialize(const Slot& slot,
+                                          std::span<const float> parameters,
+                                          ParameterChannel::Done done) {
+  ChannelRequest request = Make(ParameterRequest::INITIALIZE, slot, /*step=*/0);
+  request.payload = std::as_bytes(parameters);
+  request.done = std::move(done);
   return request;
 }
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Pull(const Slot& slot, int64_t step,
-                                                     std::span<float> parameters,
-                                                     ParameterChannel::PullDone done) {
-  auto request = Make(ParameterRequest::PULL, slot, step,
-                      absl::StrCat("the pull of slot ", slot.index, " for step ", step));
-  request->parameters = parameters;
-  request->done = WithParameters(std::move(done));
+ChannelRequest ChannelRequest::Pull(const Slot& slot, int64_t step,
+                                    std::span<float> parameters,
+                                    ParameterChannel::PullDone done) {
+  ChannelRequest request = Make(ParameterRequest::PULL, slot, step);
+  request.parameters = parameters;
+  request.done = std::move(done);
   return request;
 }
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Exchange(
-    const Slot& slot, int64_t step, int64_t version, std::span<const float> gradient,
-    std::span<float> parameters, ParameterChannel::PullDone done) {
-  auto request = Make(ParameterRequest::EXCHANGE, slot, step,
-                      absl::StrCat("the exchange of slot ", slot.index, ", step ", step));
-  request->header.set_version(version);
-  request->payload = gradient;
-  request->parameters = parameters;
-  request->done = WithParameters(std::move(done));
+ChannelRequest ChannelRequest::Exchange(const Slot& slot, int64_t step, int64_t version,
+                                        Bytes gradient, std::span<float> parameters,
+                                        ParameterChannel::PullDone done) {
+  ChannelRequest request = Make(ParameterRequest::EXCHANGE, slot, step);
+  request.header.set_version(version);
+  request.payload = gradient;
+  request.parameters = parameters;
+  request.done = std::move(done);
   return request;
 }
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Snapshot(
-    const Slot& slot, int64_t step, std::span<float> parameters,
-    ParameterChannel::SnapshotDone done) {
-  auto request =
-      Make(ParameterRequest::SNAPSHOT, slot, step,
-           absl::StrCat("the snapshot of slot ", slot.index, " after step ", step));
-  request->parameters = parameters;
-  request->done = [done = std::move(done)](const AnswerOr& outcome) {
-    if (outcome.ok()) {
-      done(SnapshotOf(*outcome));
-    } else {
-      done(outcome.status());
-    }
-  };
+ChannelRequest ChannelRequest::Snapshot(const Slot& slot, int64_t step,
+                                        std::span<float> parameters,
+                                        ParameterChannel::SnapshotDone done) {
+  ChannelRequest request = Make(ParameterRequest::SNAPSHOT, slot, step);
+  request.parameters = parameters;
+  request.done = std::move(done);
   return request;
 }
 
-std::shared_ptr<ChannelRequest> ChannelRequest::Leave(ParameterChannel::Done done) {
-  auto request = Make(ParameterRequest::LEAVE, "leaving");
-  request->done = WithoutAnswer(std::move(done));
+ChannelRequest ChannelRequest::Leave(ParameterChannel::Done done) {
+  ChannelRequest request;
+  request.header.set_operation(ParameterRequest::LEAVE);
+  request.done = std::move(done);
   return request;
+}
+
+std::string ChannelRequest::What() const {
+  const int slot = header.slot();
+  const int64_t step = header.step();
+  switch (header.operation()) {
+    case ParameterRequest::INITIALIZE:
+      return absl::StrCat("the initialization of slot ", slot);
+    case ParameterRequest::PULL:
+      return absl::StrCat("the pull of slot ", slot, " for step ", step);
+    case ParameterRequest::EXCHANGE:
+      return absl::StrCat("the exchange of slot ", slot, ", step ", step);
+    case ParameterRequest::SNAPSHOT:
+      return absl::StrCat("the snapshot of slot ", slot, " after step ", step);
+    default:
+      return "leaving";
+  }
 }
 
 void ChannelRequest::TakeAnswer(ParameterAnswer answer, const FloatPieces& floats,
                                 const std::string& server) {
-  const std::string context = absl::StrCat(server, ": ", what);
   if (answer.has_failure()) {
-    outcome = Annotate(FromFailure(answer.failure()), context);
+    outcome = Annotate(FromFailure(answer.failure()), absl::StrCat(server, ": ", What()));
   } else if (floats.count() != static_cast<int64_t>(parameters.size())) {
-    outcome = absl::InternalError(
-        absl::StrCat(context, ": the answer has ", floats.count() * sizeof(float),
-                     " bytes, the slot has ", parameters.size_bytes(), " here"));
+    outcome = absl::InternalError(absl::StrCat(
+        server, ": ", What(), ": the answer has ", floats.count() * sizeof(float),
+        " bytes, the slot has ", parameters.size_bytes(), " here"));
   } else {
     floats.CopyTo(parameters);
     outcome = std::move(answer);
   }
+}
+
+void ChannelRequest::Finish() const {
+  std::visit([this](const auto& tell) { Tell(tell, outcome); }, done);
 }
 
 }  // namespace psring

@@ -5,12 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
+#include <variant>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/float_pieces.h"
 #include "common/slot_plan.h"
@@ -19,23 +17,23 @@
 
 namespace psring {
 
+// Making one, and an answer without an error, allocate nothing.
 struct ChannelRequest {
   // As the channel's methods of these names. The channel sets id and deadline.
-  static std::shared_ptr<ChannelRequest> Initialize(const Slot& slot,
-                                                    std::span<const float> parameters,
-                                                    ParameterChannel::Done done);
-  static std::shared_ptr<ChannelRequest> Pull(const Slot& slot, int64_t step,
-                                              std::span<float> parameters,
-                                              ParameterChannel::PullDone done);
-  static std::shared_ptr<ChannelRequest> Exchange(const Slot& slot, int64_t step,
-                                                  int64_t version,
-                                                  std::span<const float> gradient,
-                                                  std::span<float> parameters,
-                                                  ParameterChannel::PullDone done);
-  static std::shared_ptr<ChannelRequest> Snapshot(const Slot& slot, int64_t step,
-                                                  std::span<float> parameters,
-                                                  ParameterChannel::SnapshotDone done);
-  static std::shared_ptr<ChannelRequest> Leave(ParameterChannel::Done done);
+  static ChannelRequest Initialize(const Slot& slot, std::span<const float> parameters,
+                                   ParameterChannel::Done done);
+  static ChannelRequest Pull(const Slot& slot, int64_t step, std::span<float> parameters,
+                             ParameterChannel::PullDone done);
+  static ChannelRequest Exchange(const Slot& slot, int64_t step, int64_t version,
+                                 Bytes gradient, std::span<float> parameters,
+                                 ParameterChannel::PullDone done);
+  static ChannelRequest Snapshot(const Slot& slot, int64_t step,
+                                 std::span<float> parameters,
+                                 ParameterChannel::SnapshotDone done);
+  static ChannelRequest Leave(ParameterChannel::Done done);
+
+  // "the pull of ...", for errors.
+  std::string What() const;
 
   // Sets the outcome: an answer's floats are copied to where they belong, its failure
   // becomes an error of the server, which `server` names.
@@ -43,14 +41,15 @@ struct ChannelRequest {
                   const std::string& server);
 
   // Tells the caller the outcome, which has been set; once.
-  void Finish() const { done(outcome); }
+  void Finish() const;
 
-  std::string what;  // "the pull of ...", for errors.
   ParameterRequest header;
-  std::span<const float> payload;  // To be sent.
-  std::span<float> parameters;     // Where the answer's floats go.
+  Bytes payload;                // To be sent.
+  std::span<float> parameters;  // Where the answer's floats go.
   std::chrono::steady_clock::time_point deadline;
-  std::function<void(const absl::StatusOr<ParameterAnswer>& outcome)> done;
+  std::variant<ParameterChannel::Done, ParameterChannel::PullDone,
+               ParameterChannel::SnapshotDone>
+      done;
   absl::StatusOr<ParameterAnswer> outcome;  // Without the payload.
 };
 

@@ -4,16 +4,19 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/grpc_message.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/pooled_allocator.h"
 #include "common/tcp_socket.h"
 #include "common/wire_message.h"
 #include "common/wire_protocol.h"
@@ -41,8 +44,11 @@ constexpr absl::Duration kReleasePoll = absl::Milliseconds(1);
 
 using RequestPtr = std::shared_ptr<ChannelRequest>;
 
-// The thread connects, starts the call and runs until the connection has been closed. All
-// events of the call are its own; only the start of a write may be any thread's.
+// The thread connects, starts the call and runs until the connection has been closed. One
+// thread at a time drives the call: it alone takes events. That is the thread, while
+// there is something to wait for, or a caller that awaits its own requests: each thread
+// that an answer does not have to wake saves the latency of a wake-up. Only the start of
+// a write may be any thread's.
 //
 // The end is always the same, whatever the cause: the connection is shut down, so that
 // all operations of the call come back, gRPC lets go of the gradients, and then the
@@ -70,9 +76,8 @@ class GrpcParameterChannel final : public ParameterChannel {
     Start(ChannelRequest::Pull(slot, step, parameters, std::move(done)));
   }
 
-  void Exchange(const Slot& slot, int64_t step, int64_t version,
-                std::span<const float> gradient, std::span<float> parameters,
-                PullDone done) override {
+  void Exchange(const Slot& slot, int64_t step, int64_t version, Bytes gradient,
+                std::span<float> parameters, PullDone done) override {
     Start(ChannelRequest::Exchange(slot, step, version, gradient, parameters,
                                    std::move(done)));
   }
@@ -83,6 +88,24 @@ class GrpcParameterChannel final : public ParameterChannel {
   }
 
   void Leave(Done done) override { Start(ChannelRequest::Leave(std::move(done))); }
+
+  void Lend() override {
+    MutexLock lock(&mutex_);
+    lent_ = true;
+  }
+
+  void Drive(absl::FunctionRef<bool()> done) override {
+    {
+      MutexLock lock(&mutex_);
+      lent_ = false;
+      if (driven_) return;
+      driven_ = true;
+    }
+    while (AwaitsAnswer() && !done()) AwaitEvent();
+    MutexLock lock(&mutex_);
+    driven_ = false;
+    if (NeededLocked()) changed_.NotifyOne();
+  }
 
   void Abort(const absl::Status& reason) override {
     CHECK(!reason.ok());
@@ -100,11 +123,14 @@ class GrpcParameterChannel final : public ParameterChannel {
     std::shared_ptr<const void> pin;
   };
 
-  void Start(RequestPtr request) {
-    if (static_cast<int64_t>(request->payload.size_bytes()) > kMaxPayloadBytes) {
-      request->done(absl::InvalidArgumentError(absl::StrCat(
-          server_, ": ", request->what, ": ", request->payload.size_bytes(),
-          " bytes do not fit into one message of at most ", kMaxPayloadBytes)));
+  void Start(ChannelRequest made) {
+    const RequestPtr request = std::allocate_shared<ChannelRequest>(
+        PooledAllocator<ChannelRequest>(request_memory_), std::move(made));
+    if (static_cast<int64_t>(request->payload.size()) > kMaxPayloadBytes) {
+      request->outcome = absl::InvalidArgumentError(absl::StrCat(
+          server_, ": ", request->What(), ": ", request->payload.size(),
+          " bytes do not fit into one message of at most ", kMaxPayloadBytes));
+      request->Finish();
       return;
     }
     absl::Status error;
@@ -119,9 +145,13 @@ class GrpcParameterChannel final : public ParameterChannel {
         requests_[id] = request;
         unsent_.push_back({request, pins_->Pin(id)});
         next = NextUnsentLocked();
+        if (!driven_ && NeededLocked()) changed_.NotifyOne();
       }
     }
-    if (!error.ok()) request->done(error);
+    if (!error.ok()) {
+      request->outcome = error;
+      request->Finish();
+    }
     Write(std::move(next));
   }
 
@@ -143,17 +173,48 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   void Run() {
     if (Connect()) {
-      while (!finished_) AwaitEvent();
+      do {
+        AwaitEvent();
+      } while (AwaitTurn());
     }
     CloseConnection();
     FinishReleased();
-    std::map<uint64_t, RequestPtr> left;
+    std::vector<RequestPtr> left;
     {
       MutexLock lock(&mutex_);
-      left.swap(requests_);
-      for (const auto& [id, request] : left) request->outcome = ErrorLocked(*request);
+      for (const auto& [id, request] : requests_) {
+        request->outcome = ErrorLocked(*request);
+        left.push_back(request);
+      }
+      requests_.clear();
     }
-    for (const auto& [id, request] : left) request->Finish();
+    for (const RequestPtr& request : left) request->Finish();
+  }
+
+  // Until the call needs the thread. False: it has ended.
+  bool AwaitTurn() {
+    MutexLock lock(&mutex_);
+    driven_ = false;
+    while (driven_ || !NeededLocked()) changed_.Wait(&mutex_);
+    driven_ = true;
+    return !finished_;
+  }
+
+  // Of the driver: whether an event is to come that some request is done with.
+  bool AwaitsAnswer() {
+    MutexLock lock(&mutex_);
+    if (closing_) return !finished_;
+    return !requests_.empty() || !unreleased_.empty();
+  }
+
+  // Whether the call, which nobody drives, has to be driven by the thread. While it is
+  // lent, only to send what waits for a write before it: others may wait for that. A
+  // connection that is lost while nobody wants anything of it is found lost by the next
+  // request.
+  bool NeededLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (closing_) return true;
+    const bool idle = started_ && !writing_ && requests_.empty() && unreleased_.empty();
+    return lent_ ? !unsent_.empty() : !idle;
   }
 
   // Starts the call on a new connection. False: the channel ends without one.
@@ -245,9 +306,14 @@ class GrpcParameterChannel final : public ParameterChannel {
 
   void TakeAnswer() {
     ParameterAnswer answer;
-    const absl::StatusOr<ReceivedFloats> payload = TakeMessage(&incoming_, &answer);
+    absl::StatusOr<ReceivedPayload> payload = TakeMessage(&incoming_, &answer);
     if (!payload.ok()) {
       Lose(payload.status());
+      return;
+    }
+    const absl::StatusOr<FloatPieces> floats = FloatsOf(std::move(payload->pieces));
+    if (!floats.ok()) {
+      Lose(floats.status());
       return;
     }
     RequestPtr request;
@@ -265,7 +331,7 @@ class GrpcParameterChannel final : public ParameterChannel {
           absl::StrCat("it answers request ", answer.id(), ", which is not in flight")));
       return;
     }
-    request->TakeAnswer(std::move(answer), payload->floats, server_);
+    request->TakeAnswer(std::move(answer), *floats, server_);
     if (pins_->Holds(request->header.id())) {
       unreleased_.push_back(std::move(request));
     } else {
@@ -274,15 +340,11 @@ class GrpcParameterChannel final : public ParameterChannel {
   }
 
   void FinishReleased() {
-    std::vector<RequestPtr> unreleased;
-    unreleased.swap(unreleased_);
-    for (RequestPtr& request : unreleased) {
-      if (pins_->Holds(request->header.id())) {
-        unreleased_.push_back(std::move(request));
-      } else {
-        request->Finish();
-      }
-    }
+    std::erase_if(unreleased_, [this](const RequestPtr& request) {
+      if (pins_->Holds(request->header.id())) return false;
+      request->Finish();
+      return true;
+    });
   }
 
   // Gives up if a request has waited for too long; `cause` says more where it is known.
@@ -299,9 +361,9 @@ class GrpcParameterChannel final : public ParameterChannel {
       requests_.erase(requests_.begin());
     }
     stalled->outcome =
-        PeerLostError(absl::StrCat(server_, ": ", stalled->what, ": ", patience));
+        PeerLostError(absl::StrCat(server_, ": ", stalled->What(), ": ", patience));
     unreleased_.push_back(stalled);
-    Lose(PeerLostError(absl::StrCat(stalled->what, " had ", patience)));
+    Lose(PeerLostError(absl::StrCat(stalled->What(), " had ", patience)));
   }
 
   // Keeps why the stream has ended or is to end; the first reason counts.
@@ -316,6 +378,7 @@ class GrpcParameterChannel final : public ParameterChannel {
     unsent_.clear();
     connector_.Stop();
     call_.ShutDown();
+    changed_.NotifyOne();
   }
 
   // When no operation is left that could come back.
@@ -349,18 +412,22 @@ class GrpcParameterChannel final : public ParameterChannel {
   absl::Status ErrorLocked(const ChannelRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!aborted_.ok()) return aborted_;
-    return Annotate(lost_, absl::StrCat(server_, ": ", request.what));
+    if (lost_.ok()) return absl::OkStatus();
+    return Annotate(lost_, absl::StrCat(server_, ": ", request.What()));
   }
 
   const GrpcParameterChannelOptions options_;
   const std::string server_;  // For errors.
   const std::shared_ptr<Pins> pins_ = std::make_shared<Pins>();
 
+  const PooledAllocator<ChannelRequest>::Pool request_memory_ =
+      PooledAllocator<ChannelRequest>::NewPool();
+
   TcpConnector connector_;
 
-  SocketCall call_;  // The thread's; others write once it has started.
+  SocketCall call_;  // The driver's; others write once it has started.
 
-  // The thread's.
+  // The driver's.
   grpc::ByteBuffer incoming_;
   grpc::Status status_;
   bool starting_ = true;
@@ -376,9 +443,14 @@ class GrpcParameterChannel final : public ParameterChannel {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing more is written.
+  bool driven_ ABSL_GUARDED_BY(mutex_) = true;    // At first by the thread.
+  bool lent_ ABSL_GUARDED_BY(mutex_) = false;     // A caller is about to drive.
+  CondVar changed_;                               // The thread may be needed.
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, RequestPtr> requests_ ABSL_GUARDED_BY(mutex_);  // Unanswered.
-  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);                // Of these.
+  std::pmr::unsynchronized_pool_resource memory_ ABSL_GUARDED_BY(mutex_);
+  std::pmr::map<uint64_t, RequestPtr> requests_  // Unanswered.
+      ABSL_GUARDED_BY(mutex_){&memory_};
+  std::pmr::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_){&memory_};  // Of these.
 
   std::thread thread_;
 };

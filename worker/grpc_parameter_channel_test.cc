@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,8 @@ using testing::Each;
 using testing::HasSubstr;
 
 using Stream = grpc::ServerReaderWriter<ParameterAnswer, ParameterRequest>;
+
+Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
 
 // A request's outcome.
 template <typename T>
@@ -153,7 +157,7 @@ TEST_F(GrpcParameterChannelTest, APlainServerReadsEveryFieldAndByte) {
     };
     std::vector<float> exchanged_parameters(3);
     Outcome<absl::StatusOr<Pulled>> exchanged;
-    channel->Exchange(SlotOf(3), 8, 6, gradient, exchanged_parameters,
+    channel->Exchange(SlotOf(3), 8, 6, BytesOf(gradient), exchanged_parameters,
                       exchanged.callback());
     ASSERT_OK_AND_ASSIGN(const Pulled next, exchanged.Get());
     expect_answer(next, 9, exchanged_parameters);
@@ -238,6 +242,95 @@ TEST_F(GrpcParameterChannelTest, AnEndedStreamIsALostPeer) {
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
                                HasSubstr("the server has ended the stream")));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kPeerLost);
+}
+
+// What a caller that drives is answered is done in its own thread. Where the channel's
+// thread has not yet gone to rest after the request before, it goes on instead.
+TEST_F(GrpcParameterChannelTest, ACallerThatAwaitsItsRequestDrivesTheChannel) {
+  ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+    ParameterRequest request;
+    while (stream->Read(&request)) {
+      ParameterAnswer answer;
+      answer.set_id(request.id());
+      answer.set_step(request.step());
+      answer.set_payload(std::string(8, '\0'));
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  });
+  const auto channel = NewChannel(server.address());
+  std::vector<float> parameters(2);
+  ASSERT_OK(Pull(*channel, 0, &parameters).status());
+  bool driven = false;
+  for (int step = 1; !driven && step <= 10000; ++step) {
+    Outcome<std::thread::id> answered_in;
+    std::atomic<bool> done = false;
+    channel->Lend();
+    channel->Pull(
+        SlotOf(2), step, parameters,
+        [&, set = answered_in.callback()](const absl::StatusOr<Pulled>& pulled) {
+          EXPECT_OK(pulled.status());
+          done = true;
+          set(std::this_thread::get_id());
+        });
+    channel->Drive([&] { return done.load(); });
+    driven = answered_in.Get() == std::this_thread::get_id();
+  }
+  EXPECT_TRUE(driven);
+  // The thread is there for whoever does not drive.
+  ASSERT_OK(Pull(*channel, 1, &parameters).status());
+}
+
+TEST_F(GrpcParameterChannelTest, WhateverEndsADrivenChannelEndsTheDrive) {
+  ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+    ParameterRequest request;
+    while (stream->Read(&request)) {
+      if (request.step() == 9) return grpc::Status::OK;  // The others have no answer.
+    }
+    return grpc::Status::OK;
+  });
+  std::vector<float> parameters(2);
+  const auto drive = [&](ParameterChannel& channel, int64_t step) {
+    Outcome<absl::StatusOr<Pulled>> outcome;
+    channel.Lend();
+    channel.Pull(SlotOf(2), step, parameters, outcome.callback());
+    channel.Drive([] { return false; });
+    return outcome.Get().status();
+  };
+  const auto left = NewChannel(server.address());
+  EXPECT_THAT(drive(*left, 9), StatusIs(absl::StatusCode::kUnavailable,
+                                        HasSubstr("the server has ended the stream")));
+  const auto stalled = NewChannel(server.address(), absl::Milliseconds(20));
+  EXPECT_THAT(drive(*stalled, 1), StatusIs(absl::StatusCode::kUnavailable,
+                                           HasSubstr("no answer within 20ms")));
+  const auto aborted = NewChannel(server.address());
+  std::thread other([&] { aborted->Abort(absl::AbortedError("enough")); });
+  EXPECT_THAT(drive(*aborted, 1), StatusIs(absl::StatusCode::kAborted, "enough"));
+  other.join();
+}
+
+TEST_F(GrpcParameterChannelTest, ALentChannelThatNobodyDrivesSendsAndEnds) {
+  std::promise<void> both_came;
+  ScriptedServer server([&](grpc::ServerContext*, Stream* stream) {
+    ParameterRequest request;
+    for (int requests = 0; stream->Read(&request);) {
+      if (++requests == 2) both_came.set_value();
+    }
+    return grpc::Status::OK;
+  });
+  std::vector<float> first(2), second(2);
+  Outcome<absl::StatusOr<Pulled>> of_first, of_second;
+  auto channel = NewChannel(server.address());
+  channel->Lend();
+  channel->Pull(SlotOf(2), 1, first, of_first.callback());
+  channel->Pull(SlotOf(2), 2, second, of_second.callback());
+  EXPECT_EQ(both_came.get_future().wait_for(std::chrono::minutes(1)),
+            std::future_status::ready)
+      << "the second request has not been sent";
+  channel.reset();
+  const auto ended = StatusIs(absl::StatusCode::kCancelled, "the channel has ended");
+  EXPECT_THAT(of_first.Get(), ended);
+  EXPECT_THAT(of_second.Get(), ended);
 }
 
 TEST_F(GrpcParameterChannelTest, AStallNamesTheRequestToTheOthers) {
@@ -342,7 +435,8 @@ TEST_P(GradientReleaseTest, AnExchangeThatHasFailedReadsItsGradientNoMore) {
                                                   : absl::Hours(1));
   std::vector<float> gradient(kCount, kBefore), parameters(kCount);
   Outcome<absl::StatusOr<Pulled>> outcome;
-  channel->Exchange(SlotOf(kCount), 0, 0, gradient, parameters, outcome.callback());
+  channel->Exchange(SlotOf(kCount), 0, 0, BytesOf(gradient), parameters,
+                    outcome.callback());
   server.Accept();
   if (GetParam() != EndBy::kDeadline) server.AwaitBytes();
   if (GetParam() == EndBy::kAbort) channel->Abort(absl::AbortedError("end"));
@@ -395,7 +489,7 @@ TEST_F(GrpcParameterChannelTest, APayloadThatNoMessageCanHoldIsRefusedAtOnce) {
   Outcome<absl::StatusOr<Pulled>> outcome;
   // The memory is not there, and must not be looked at.
   const std::span<const float> large(one.data(), (size_t{256} << 20) / 4 + 1);
-  channel->Exchange(SlotOf(static_cast<int64_t>(large.size())), 0, 0, large, one,
+  channel->Exchange(SlotOf(static_cast<int64_t>(large.size())), 0, 0, BytesOf(large), one,
                     outcome.callback());
   EXPECT_THAT(outcome.Get(), StatusIs(absl::StatusCode::kInvalidArgument,
                                       HasSubstr("do not fit into one message")));

@@ -10,14 +10,15 @@ namespace psring {
 
 LocalExchange::LocalExchange(BucketPlan plan, const Optimizer& optimizer,
                              std::shared_ptr<StepConstantsSource> constants,
-                             const TimeSource* time)
+                             const TimeSource* time,
+                             const std::shared_ptr<MemoryGauge>& state_memory)
     : plan_(std::move(plan)),
       constants_(std::move(constants)),
       time_(time),
       order_(RangesOf(plan_)),
       done_(plan_.buckets.size()) {
   for (const Bucket& bucket : plan_.buckets) {
-    optimizers_.emplace_back(optimizer, bucket.range.count);
+    optimizers_.emplace_back(optimizer, bucket.range.count, state_memory);
   }
 }
 
@@ -55,6 +56,14 @@ absl::StatusOr<StepReport> LocalExchange::Finish(int64_t step) {
   }
   order_.EndStep(step + 1);
   return StepReport{.optimizer = time_->Elapsed() - start, .bucket_done = done_};
+}
+
+std::vector<StateSlice> LocalExchange::state() {
+  std::vector<StateSlice> slices;
+  for (const Bucket& bucket : plan_.buckets) {
+    slices.push_back({.range = bucket.range, .state = optimizers_[bucket.index].state()});
+  }
+  return slices;
 }
 
 void LocalExchange::Abort(absl::Status reason) {

@@ -13,8 +13,10 @@
 #include "common/exchange_order.h"
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
+#include "common/memory_gauge.h"
 #include "common/mutex.h"
 #include "common/optimizer.h"
+#include "common/state_slice.h"
 #include "common/step_constants.h"
 #include "common/time_source.h"
 #include "proto/experiment.pb.h"
@@ -24,9 +26,11 @@ namespace psring {
 // Finish overwrites the gradients, as any exchange may: it scales them in place.
 class LocalExchange final : public GradientExchange {
  public:
-  // `constants` are the optimizer's; `time` outlives the exchange. Host memory only.
+  // `constants` are the optimizer's, whose state `state_memory` counts, if anything;
+  // `time` outlives the exchange. Host memory only.
   LocalExchange(BucketPlan plan, const Optimizer& optimizer,
-                std::shared_ptr<StepConstantsSource> constants, const TimeSource* time);
+                std::shared_ptr<StepConstantsSource> constants, const TimeSource* time,
+                const std::shared_ptr<MemoryGauge>& state_memory = nullptr);
 
   absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override;
   absl::Status Launch(int64_t step, const Bucket& bucket,
@@ -35,6 +39,8 @@ class LocalExchange final : public GradientExchange {
   void Abort(absl::Status reason) override;
   ExchangeTraffic traffic() const override { return {}; }
   std::string Awaited() const override { return ""; }
+  // Of the optimizer, bucket by bucket; as RingExchange::state.
+  std::vector<StateSlice> state();
 
  private:
   absl::Status aborted();

@@ -1,6 +1,8 @@
 #include "worker/mlp.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +14,14 @@ namespace {
 
 class Mlp final : public Model {
  public:
-  Mlp(Device* device, std::vector<int64_t> widths, int64_t max_rows)
+  Mlp(Device* device, std::vector<int64_t> widths, int64_t max_rows, int64_t branches)
       : device_(device),
         widths_(std::move(widths)),
         max_rows_(max_rows),
-        layout_(MlpLayout(widths_)) {}
+        branches_(static_cast<int>(branches)),
+        layout_(MlpLayout(widths_, branches)) {
+    unused_.reserve(layout_.tensors().size());
+  }
 
   absl::Status Allocate() {
     int64_t widest = 0;
@@ -45,6 +50,7 @@ class Mlp final : public Model {
     CHECK_LE(batch.rows, max_rows_);
     CHECK_EQ(batch.features.count, batch.rows * widths_[0]);
     batch_ = batch;
+    if (branches_ > 1) Choose(batch.labels[0] % branches_);
     for (int layer = 0; layer < layers(); ++layer) {
       RETURN_IF_ERROR(device_->LinearForward(
           Shape(layer), Input(layer), Weights(parameters_, layer),
@@ -70,7 +76,7 @@ class Mlp final : public Model {
       RETURN_IF_ERROR(device_->LinearBackwardParameters(shape, Input(layer), gradient,
                                                         Weights(gradients_, layer),
                                                         Bias(gradients_, layer)));
-      ready(2 * layer + 1);  // The bias: no one reads it any more in this step.
+      ready(WeightsIndex(layer) + 1);  // The bias: no one reads it any more in this step.
       if (layer > 0) {
         const DeviceSpan input_gradient = gradients_of_outputs_[layer % 2].span().Slice(
             {.begin = 0, .count = shape.rows * shape.inputs});
@@ -78,10 +84,12 @@ class Mlp final : public Model {
                                                      gradient, input_gradient));
         gradient = input_gradient;
       }
-      ready(2 * layer);  // The weights, which the line above still needed.
+      ready(WeightsIndex(layer));  // The weights, which the line above still needed.
     }
     return absl::OkStatus();
   }
+
+  std::span<const int> unused() const override { return unused_; }
 
   int64_t correct() const override { return correct_; }
 
@@ -97,11 +105,30 @@ class Mlp final : public Model {
   DeviceSpan Input(int layer) const {
     return layer == 0 ? batch_.features : Output(layer - 1);
   }
+  // In the layout, where the bias comes next. The last hidden layer is the one before the
+  // last layer.
+  int WeightsIndex(int layer) const { return WeightsIndex(layer, branch_); }
+  int WeightsIndex(int layer, int branch) const {
+    const int last_hidden = layers() - 2;
+    if (layer < last_hidden) return 2 * layer;
+    return 2 * (layer + (layer == last_hidden ? branch : branches_ - 1));
+  }
   DeviceSpan Weights(DeviceSpan flat, int layer) const {
-    return flat.Slice(layout_.tensors()[2 * layer].range);
+    return flat.Slice(layout_.tensors()[WeightsIndex(layer)].range);
   }
   DeviceSpan Bias(DeviceSpan flat, int layer) const {
-    return flat.Slice(layout_.tensors()[2 * layer + 1].range);
+    return flat.Slice(layout_.tensors()[WeightsIndex(layer) + 1].range);
+  }
+
+  void Choose(int branch) {
+    branch_ = branch;
+    unused_.clear();
+    for (int other = 0; other < branches_; ++other) {
+      if (other == branch) continue;
+      const int weights = WeightsIndex(layers() - 2, other);
+      unused_.push_back(weights);
+      unused_.push_back(weights + 1);
+    }
   }
 
   void CountCorrect(int64_t classes) {
@@ -118,6 +145,7 @@ class Mlp final : public Model {
   Device* const device_;
   const std::vector<int64_t> widths_;
   const int64_t max_rows_;
+  const int branches_;
   const ParameterLayout layout_;
   DeviceSpan parameters_;
   DeviceSpan gradients_;
@@ -125,24 +153,37 @@ class Mlp final : public Model {
   std::vector<DeviceBuffer> outputs_;  // [max_rows, outputs] per layer.
   DeviceBuffer gradients_of_outputs_[2];
   int64_t correct_ = 0;
+  // Of the last Forward.
+  int branch_ = 0;
+  std::vector<int> unused_;
 };
 
 }  // namespace
 
-ParameterLayout MlpLayout(const std::vector<int64_t>& widths) {
+ParameterLayout MlpLayout(const std::vector<int64_t>& widths, int64_t branches) {
+  CHECK(branches == 1 || (branches > 1 && widths.size() > 2)) << branches;
   ParameterLayout layout;
   for (size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-    layout.Add(absl::StrCat("layer", layer, ".weight"),
-               {widths[layer], widths[layer + 1]});
-    layout.Add(absl::StrCat("layer", layer, ".bias"), {widths[layer + 1]});
+    const auto add = [&](const std::string& name) {
+      layout.Add(absl::StrCat(name, ".weight"), {widths[layer], widths[layer + 1]});
+      layout.Add(absl::StrCat(name, ".bias"), {widths[layer + 1]});
+    };
+    const std::string name = absl::StrCat("layer", layer);
+    if (branches == 1 || layer + 3 != widths.size()) {
+      add(name);
+      continue;
+    }
+    for (int64_t branch = 0; branch < branches; ++branch) {
+      add(absl::StrCat(name, ".branch", branch));
+    }
   }
   return layout;
 }
 
 absl::StatusOr<std::unique_ptr<Model>> MakeMlp(Device* device,
                                                std::vector<int64_t> widths,
-                                               int64_t max_rows) {
-  auto model = std::make_unique<Mlp>(device, std::move(widths), max_rows);
+                                               int64_t max_rows, int64_t branches) {
+  auto model = std::make_unique<Mlp>(device, std::move(widths), max_rows, branches);
   RETURN_IF_ERROR(model->Allocate());
   return model;
 }

@@ -1,7 +1,10 @@
 #include "worker/mlp.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/cpu_device.h"
@@ -13,6 +16,7 @@ namespace psring {
 namespace {
 
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 
 constexpr int64_t kRows = 6;
 const std::vector<int64_t> kWidths = {5, 8, 7, 3};
@@ -91,6 +95,91 @@ TEST_F(MlpTest, ReadyTensorsMayBeOverwrittenAtOnce) {
   }));
   EXPECT_THAT(order, ElementsAre(5, 4, 3, 2, 1, 0));
   EXPECT_EQ(kept, expected);
+}
+
+class BranchedMlpTest : public MlpTest {
+ protected:
+  static constexpr int kBranches = 3;
+
+  void SetUp() override {
+    MlpTest::SetUp();
+    plain_ = std::move(model_);
+    plain_parameters_ = parameters_;
+    plain_gradients_ = gradients_;
+    ASSERT_OK_AND_ASSIGN(model_, MakeMlp(device_.get(), kWidths, kRows, kBranches));
+    const int64_t count = model_->layout().count();
+    ASSERT_OK_AND_ASSIGN(parameters_, device_->Allocate(count));
+    ASSERT_OK_AND_ASSIGN(gradients_, device_->Allocate(count));
+    InitializeParameters(model_->layout(), /*seed=*/3, parameters_.span().host());
+    model_->Bind(parameters_.span(), gradients_.span());
+  }
+
+  // Tensors of the branched model that are those of the plain one, in its order.
+  static std::vector<int> TensorsThrough(int branch) {
+    return {0, 1, 2 + 2 * branch, 3 + 2 * branch, 8, 9};
+  }
+
+  std::unique_ptr<Model> plain_;
+  DeviceBuffer plain_parameters_, plain_gradients_;
+};
+
+TEST_F(BranchedMlpTest, TheLastHiddenLayerIsThereForEachBranch) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : model_->layout().tensors()) names.push_back(tensor.name);
+  EXPECT_THAT(names, ElementsAre("layer0.weight", "layer0.bias", "layer1.branch0.weight",
+                                 "layer1.branch0.bias", "layer1.branch1.weight",
+                                 "layer1.branch1.bias", "layer1.branch2.weight",
+                                 "layer1.branch2.bias", "layer2.weight", "layer2.bias"));
+  EXPECT_EQ(model_->layout().count(), 5 * 8 + 8 + 3 * (8 * 7 + 7) + 7 * 3 + 3);
+}
+
+// With a branch's parameters, a plain model has its loss and its gradients, bit by bit.
+TEST_F(BranchedMlpTest, IsThePlainModelOfTheBranchThatTheFirstLabelChooses) {
+  for (int branch = 0; branch < kBranches; ++branch) {
+    const std::vector<int> through = TensorsThrough(branch);
+    labels_[0] = branch;
+    for (size_t t = 0; t < through.size(); ++t) {
+      const auto from =
+          parameters_.span().Slice(model_->layout().tensors()[through[t]].range).host();
+      std::copy(from.begin(), from.end(),
+                plain_parameters_.span()
+                    .Slice(plain_->layout().tensors()[t].range)
+                    .host()
+                    .begin());
+    }
+    const Batch batch = {.rows = kRows, .features = features_.span(), .labels = labels_};
+    ASSERT_OK_AND_ASSIGN(const double plain_loss, plain_->Forward(batch));
+    ASSERT_OK(plain_->Backward([](int) {}));
+    EXPECT_EQ(Loss(), plain_loss);
+    std::vector<int> unused;
+    for (int t = 0; t < 10; ++t) {
+      if (std::find(through.begin(), through.end(), t) == through.end()) {
+        unused.push_back(t);
+      }
+    }
+    EXPECT_THAT(model_->unused(), ElementsAreArray(unused));
+    std::vector<int> ready;
+    ASSERT_OK(model_->Backward([&](int tensor) { ready.push_back(tensor); }));
+    EXPECT_THAT(ready, ElementsAreArray(through.rbegin(), through.rend()));
+    for (size_t t = 0; t < through.size(); ++t) {
+      EXPECT_THAT(
+          gradients_.span().Slice(model_->layout().tensors()[through[t]].range).host(),
+          ElementsAreArray(
+              plain_gradients_.span().Slice(plain_->layout().tensors()[t].range).host()))
+          << "branch " << branch << ", tensor " << t;
+    }
+  }
+}
+
+TEST_F(BranchedMlpTest, OtherParametersHaveNoUse) {
+  labels_[0] = 1;
+  const double loss = Loss();
+  for (const int t : model_->unused()) {
+    const auto values =
+        parameters_.span().Slice(model_->layout().tensors()[t].range).host();
+    std::fill(values.begin(), values.end(), NAN);
+  }
+  EXPECT_EQ(Loss(), loss);
 }
 
 TEST_F(MlpTest, CountsRowsWithTheirLabelOnTop) {

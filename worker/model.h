@@ -31,13 +31,18 @@ class Model {
   // layout's count; an empty `gradients` where there is only Forward to come.
   virtual void Bind(DeviceSpan parameters, DeviceSpan gradients) = 0;
 
-  // Mean loss over the batch. The batch stays valid until Backward has returned.
+  // Mean loss over the batch; not a number where the model has none. The batch stays
+  // valid until Backward has returned.
   virtual absl::StatusOr<double> Forward(const Batch& batch) = 0;
 
+  // Tensors that the last Forward has made no use of, in ascending order; valid until the
+  // next one. Nothing depends on them, and Backward leaves their gradients alone.
+  virtual std::span<const int> unused() const { return {}; }
+
   // Gradients of that loss, last tensor first. ready(t) is called in this thread once
-  // per tensor, with t an index into layout().tensors(): gradient t is final, and
-  // parameter t has no further use in this step, because its new value may arrive at
-  // once.
+  // per tensor that has been used, with t an index into layout().tensors(): gradient t is
+  // final, and parameter t has no further use in this step, because its new value may
+  // arrive at once.
   virtual absl::Status Backward(absl::FunctionRef<void(int tensor)> ready) = 0;
 
   // How many rows of the last Forward had their label on top.

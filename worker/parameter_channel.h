@@ -6,14 +6,16 @@
 #include <functional>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/float_pieces.h"
 #include "common/slot_plan.h"
 
 namespace psring {
 
-// What comes with parameters; as the fields of ParameterAnswer
+// What comes with parameters; but for `delayed` as the fields of ParameterAnswer
 // (proto/parameter_server.proto).
 struct Pulled {
   int64_t version = 0;
@@ -21,6 +23,9 @@ struct Pulled {
   bool finished = false;
   absl::Duration parked = absl::ZeroDuration();
   int released_by = 0;  // Where parked.
+  absl::Duration working = absl::ZeroDuration();
+  // How long the channel itself has held the answer back, to emulate a link's delay.
+  absl::Duration delayed = absl::ZeroDuration();
 };
 
 // What comes with a snapshot's parameters.
@@ -32,8 +37,8 @@ struct SnapshotInfo {
 
 // Requests return at once and are done exactly once, in any order, in any thread or
 // before the call has returned; a deadline of the channel's bounds each. Slots are this
-// server's, spans of the slot's size; a span stays valid (and, where it is read,
-// unchanged) until its request is done, after which the channel does not touch it.
+// server's, spans of floats have the slot's size; a span stays valid (and, where it is
+// read, unchanged) until its request is done, after which the channel does not touch it.
 //
 // Errors: kUnavailable (PeerLostError), the server or a worker it waited for is lost or
 // stalled; any other that the server answered; or the reason of an Abort. Each names the
@@ -58,16 +63,26 @@ class ParameterChannel {
   virtual void Pull(const Slot& slot, int64_t step, std::span<float> parameters,
                     PullDone done) = 0;
   // Hands in the contribution to `step`, computed from `version`, and fetches the
-  // parameters for `step` + 1 as Pull does, in one message. Repeating it adds nothing to
-  // the slot, and fetches again. The spans do not overlap.
-  virtual void Exchange(const Slot& slot, int64_t step, int64_t version,
-                        std::span<const float> gradient, std::span<float> parameters,
-                        PullDone done) = 0;
+  // parameters for `step` + 1 as Pull does, in one message. `gradient` is what the slot's
+  // is on the wire (common/wire_type.h). Repeating it adds nothing to the slot, and
+  // fetches again. The spans do not overlap.
+  virtual void Exchange(const Slot& slot, int64_t step, int64_t version, Bytes gradient,
+                        std::span<float> parameters, PullDone done) = 0;
   // Fetches the parameters as they were after `step` steps of all workers.
   virtual void Snapshot(const Slot& slot, int64_t step, std::span<float> parameters,
                         SnapshotDone done) = 0;
   // This worker will contribute no more.
   virtual void Leave(Done done) = 0;
+
+  // A caller that awaits its requests may do it in place of a thread of the channel,
+  // which saves the latency of waking both. Lend says that the requests which follow are
+  // awaited so: Drive, which ends it, is to come next; until then they may make no
+  // progress. Drive gives the calling thread to the channel, whose callbacks it then
+  // runs, until `done`, which is asked between two of them. It may return before: where
+  // another thread works already, or the channel has no use for a caller's, as is the
+  // default.
+  virtual void Lend() {}
+  virtual void Drive(absl::FunctionRef<bool()> done) { static_cast<void>(done); }
 
   // Requests in flight and to come are done with `reason`, which is not OK; the first one
   // counts.

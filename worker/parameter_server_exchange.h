@@ -4,7 +4,9 @@
 #define PSRING_WORKER_PARAMETER_SERVER_EXCHANGE_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,9 +19,12 @@
 #include "common/gradient_exchange.h"
 #include "common/layout.h"
 #include "common/link_counters.h"
+#include "common/memory_gauge.h"
 #include "common/mutex.h"
 #include "common/slot_plan.h"
 #include "common/time_source.h"
+#include "common/wire_type.h"
+#include "worker/gradient_encoder.h"
 #include "worker/parameter_channel.h"
 
 namespace psring {
@@ -29,6 +34,9 @@ namespace psring {
 // has taken the gradient, and not behind other workers' messages. The answer comes when
 // the consistency mode lets it go, and lands in the parameter slice; Finish waits for all
 // of them. Only the first parameters are pulled by themselves.
+//
+// To each server only a window of slots is unanswered at a time; those behind them wait
+// here, in order.
 //
 // The modes differ on the servers alone. Each slot goes its own way: its answer says
 // which version it brings and which step the slot's next contribution has to name, and
@@ -41,6 +49,15 @@ namespace psring {
 // later call returns.
 class ParameterServerExchange final : public GradientExchange {
  public:
+  // Where a round needs every worker's slot: without a bound, a worker whose connection
+  // gets more of a server's link fills it with slots of little use yet, in place of the
+  // ones that are missing, and the way back is idle meanwhile (server/README.md). Four of
+  // the largest slots, so that one can be on its way, one be added up and one come back;
+  // or a worker's share of 1 MiB, if that is more, which fills a server's link with some
+  // 10 ms of queues. Links with a delay need more, `bytes_on_the_way` in a round trip.
+  static int64_t WindowBytes(const SlotPlan& plan, int workers, int64_t bytes_on_the_way);
+  static constexpr int64_t kNoWindow = std::numeric_limits<int64_t>::max();
+
   // The slots of a snapshot are taken one by one, each after the same number of
   // contributions.
   struct SnapshotOrigin {
@@ -50,11 +67,19 @@ class ParameterServerExchange final : public GradientExchange {
     absl::Duration time = absl::ZeroDuration();
   };
 
-  // channels[k] leads to server k of the plan. `time` outlives the exchange. Host memory
-  // only.
+  // channels[k] leads to server k of the plan; `local_server` is the one on the same
+  // host, if any (ExchangeTraffic). `time` outlives the exchange. Host memory only.
+  // Of slots to one server as many are unanswered at a time as `window_bytes` holds, or
+  // one. A window is for modes in which an answer waits for contributions to its own slot
+  // alone, of all workers, up to the same step: else workers may wait for each other.
+  // Gradients go as `wire`, and only gradients; `wire_memory`, if any, counts its
+  // buffers.
   ParameterServerExchange(int rank, SlotPlan plan,
                           std::vector<std::unique_ptr<ParameterChannel>> channels,
-                          const TimeSource* time);
+                          const TimeSource* time,
+                          std::optional<int> local_server = std::nullopt,
+                          int64_t window_bytes = kNoWindow, const WireType& wire = {},
+                          const std::shared_ptr<MemoryGauge>& wire_memory = nullptr);
   // Aborts; no other call is running.
   ~ParameterServerExchange() override;
 
@@ -76,12 +101,23 @@ class ParameterServerExchange final : public GradientExchange {
  private:
   void Initialize(const Slot& slot);
   void PullFirst(const Slot& slot);
-  // Hands in a contribution computed from what `from` brought.
-  void Exchange(const Slot& slot, const Pulled& from);
+  // Puts a slot at the end of its server's queue.
+  absl::Status Enqueue(const Slot& slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Encodes and exchanges queued slots for as long as the server's window has room.
+  void SendQueued(int server) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next of them; null: none is left, or there is no room, and nobody sends now.
+  const Slot* TakeQueued(int server) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Hands in a contribution computed from what the slot's last answer brought.
+  void Exchange(const Slot& slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndExchange(const Slot& slot, const absl::StatusOr<Pulled>& pulled)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // A request for parameters of the slot, and its callback.
   void BeginPull(const Slot& slot);
   void EndPull(const Slot& slot, int64_t step, const absl::StatusOr<Pulled>& pulled);
   int64_t VersionSkew() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Says of each bucket how long servers have been at work for it: slots of one server
+  // one after the other, servers at the same time.
+  void SumUpWorkingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ParameterChannel& ChannelOf(const Slot& slot) { return *channels_[slot.server]; }
 
   void BeginRequest();
@@ -96,7 +132,10 @@ class ParameterServerExchange final : public GradientExchange {
   const int rank_;
   const SlotPlan plan_;
   const TimeSource* const time_;
+  const int64_t window_bytes_;
   LinkCounters traffic_;
+  // Used by whoever sends to a server; its drift is that of a step once that has ended.
+  GradientEncoder encoder_;
 
   // The training thread's; spans are set before the requests that use them start.
   ExchangeOrder order_;
@@ -109,24 +148,43 @@ class ParameterServerExchange final : public GradientExchange {
     Pulled pulled;
     bool awaited = false;
   };
-  // An answer, and when it came.
-  struct Arrival {
-    Pulled pulled;
-    absl::Duration time = absl::ZeroDuration();
+  // Of a server: the step's slots that have been launched, in order; those before `next`
+  // have been sent. One thread at a time sends.
+  struct Queue {
+    std::vector<int> slots;
+    size_t next = 0;
+    int64_t unanswered_bytes = 0;
+    bool sending = false;
+
+    int64_t waiting() const { return static_cast<int64_t>(slots.size() - next); }
+  };
+  // How long Finish has been kept by another worker: of all answers the one that was kept
+  // back longest since Finish began.
+  struct Lateness {
+    absl::Duration since = absl::InfiniteDuration();  // Not in Finish.
+    absl::Duration late = absl::ZeroDuration();
+    int released_by = 0;
   };
 
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);            // OK until the first error.
   std::vector<SlotState> slots_ ABSL_GUARDED_BY(mutex_);  // By slot.
-  Arrival last_ ABSL_GUARDED_BY(mutex_);                  // Of all answers.
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // So slot 0's answer said.
-  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);     // By server.
+  Lateness lateness_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;   // So slot 0's answer said.
+  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;     // Queued ones included.
+  int64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;  // Of this step: slots exchanged.
   // By bucket: when the last of its slots to come so far was here.
   std::vector<absl::Duration> done_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Duration> working_ ABSL_GUARDED_BY(mutex_);    // By bucket.
+  std::vector<absl::Duration> of_server_ ABSL_GUARDED_BY(mutex_);  // Of one bucket.
   CondVar idle_;
 
   // Last, so that it ends first: callbacks use the members above.
   const std::vector<std::unique_ptr<ParameterChannel>> channels_;
+  // From the launch of a step's last bucket until it is awaited: lent the caller's
+  // thread.
+  ParameterChannel* lent_ = nullptr;
 };
 
 }  // namespace psring

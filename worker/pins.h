@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <set>
 
 #include "absl/time/time.h"
 #include "common/mutex.h"
+#include "common/pooled_allocator.h"
 
 namespace psring {
 
@@ -20,8 +22,9 @@ class Pins : public std::enable_shared_from_this<Pins> {
   std::shared_ptr<const void> Pin(uint64_t request) {
     MutexLock lock(&mutex_);
     pinned_.insert(request);
-    return std::shared_ptr<const void>(this, [self = shared_from_this(), request](
-                                                 const void*) { self->Unpin(request); });
+    return std::shared_ptr<const void>(
+        this, [self = shared_from_this(), request](const void*) { self->Unpin(request); },
+        PooledAllocator<char>(pin_memory_));
   }
 
   // After false the memory may be changed.
@@ -48,7 +51,9 @@ class Pins : public std::enable_shared_from_this<Pins> {
 
   Mutex mutex_;
   CondVar none_;
-  std::set<uint64_t> pinned_ ABSL_GUARDED_BY(mutex_);
+  std::pmr::unsynchronized_pool_resource memory_ ABSL_GUARDED_BY(mutex_);
+  std::pmr::set<uint64_t> pinned_ ABSL_GUARDED_BY(mutex_){&memory_};
+  const PooledAllocator<char>::Pool pin_memory_ = PooledAllocator<char>::NewPool();
 };
 
 }  // namespace psring

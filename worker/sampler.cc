@@ -72,10 +72,15 @@ Random EpochRandom(uint64_t seed, int64_t epoch) {
 
 }  // namespace
 
-Sampler::Sampler(int64_t sample_count, int64_t global_batch, uint64_t seed)
-    : sample_count_(sample_count), global_batch_(global_batch), seed_(seed) {
+Sampler::Sampler(int64_t sample_count, int64_t global_batch, uint64_t seed,
+                 int64_t last_batch)
+    : sample_count_(sample_count),
+      global_batch_(global_batch),
+      seed_(seed),
+      last_batch_(last_batch) {
   CHECK(global_batch > 0 && global_batch <= sample_count)
       << "global batch " << global_batch << " of " << sample_count << " samples";
+  CHECK(last_batch >= 0 && last_batch <= sample_count % global_batch) << last_batch;
 }
 
 std::span<const int64_t> Sampler::GlobalBatch(int64_t step) {
@@ -91,14 +96,17 @@ std::span<const int64_t> Sampler::GlobalBatch(int64_t step) {
     }
     epoch_ = epoch;
   }
-  return std::span(permutation_)
-      .subspan(step % steps_per_epoch() * global_batch_, global_batch_);
+  const int64_t begin = step % steps_per_epoch() * global_batch_;
+  const bool whole = begin + global_batch_ <= sample_count_;
+  return std::span(permutation_).subspan(begin, whole ? global_batch_ : last_batch_);
 }
 
 std::span<const int64_t> Sampler::WorkerBatch(int64_t step, int64_t workers,
                                               int64_t rank) {
   const Range part = PartitionRange(global_batch_, workers, rank);
-  return GlobalBatch(step).subspan(part.begin, part.count);
+  const std::span<const int64_t> batch = GlobalBatch(step);
+  if (part.end() > static_cast<int64_t>(batch.size())) return {};
+  return batch.subspan(part.begin, part.count);
 }
 
 }  // namespace psring

@@ -60,6 +60,33 @@ TEST(SamplerTest, AnEpochHasEachSampleAtMostOnceAndLeavesOutThePartialBatch) {
   }
 }
 
+// 94 samples are three batches of 24, three workers' parts of 6, and 4 that are left out.
+TEST(SamplerTest, ALastBatchIsForTheFirstRanks) {
+  Sampler sampler(94, 24, /*seed=*/4, /*last_batch=*/18);
+  ASSERT_EQ(sampler.steps_per_epoch(), 4);
+  Sampler dropping(94, 24, /*seed=*/4);
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::set<int64_t> seen;
+    for (int64_t step = 0; step < 4; ++step) {
+      const std::vector<int64_t> batch = Copy(sampler.GlobalBatch(4 * epoch + step));
+      EXPECT_EQ(batch.size(), step < 3 ? 24 : 18);
+      seen.insert(batch.begin(), batch.end());
+      if (step < 3) {
+        EXPECT_THAT(batch,
+                    ElementsAreArray(Copy(dropping.GlobalBatch(3 * epoch + step))));
+      }
+      std::vector<int64_t> joined;
+      for (int64_t rank = 0; rank < 4; ++rank) {
+        const auto part = sampler.WorkerBatch(4 * epoch + step, 4, rank);
+        EXPECT_EQ(part.size(), step == 3 && rank == 3 ? 0 : 6);
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+      EXPECT_THAT(joined, ElementsAreArray(batch));
+    }
+    EXPECT_EQ(seen.size(), 90) << "each at most once";
+  }
+}
+
 TEST(SamplerTest, JumpingToAStepEqualsWalkingToIt) {
   Sampler walker(50, 7, /*seed=*/5);
   for (int64_t step = 0; step < 40; ++step) {

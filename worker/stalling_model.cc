@@ -1,19 +1,14 @@
 #include "worker/stalling_model.h"
 
+#include "absl/time/time.h"
+#include "glog/logging.h"
+
 namespace psring {
 
 absl::StatusOr<double> StallingModel::Forward(const Batch& batch) {
-  if (forwards_++ != step_) return model_->Forward(batch);
-  Mutex mutex;
-  CondVar changed;
-  absl::Status reason;
-  const AbortSource::Registration abort(aborts_, [&](const absl::Status& why) {
-    MutexLock lock(&mutex);
-    reason = why;
-    changed.NotifyAll();
-  });
-  MutexLock lock(&mutex);
-  while (reason.ok()) changed.Wait(&mutex);
+  if (forwards_++ != forward_) return model_->Forward(batch);
+  const absl::Status reason = aborts_->WaitFor(absl::InfiniteDuration());
+  CHECK(!reason.ok());
   return reason;
 }
 

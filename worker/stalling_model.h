@@ -4,20 +4,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "common/abort_source.h"
-#include "common/mutex.h"
 #include "worker/model.h"
 
 namespace psring {
 
-// Passes everything on to another model, until Forward of step `step` (counted from 0)
+// Passes everything on to another model, until Forward number `forward` (counted from 0)
 // blocks. Only an abort ends that, and its reason is what Forward returns.
 class StallingModel final : public Model {
  public:
   // `aborts` outlives this.
-  StallingModel(std::unique_ptr<Model> model, int64_t step, AbortSource* aborts)
-      : model_(std::move(model)), step_(step), aborts_(aborts) {}
+  StallingModel(std::unique_ptr<Model> model, int64_t forward, AbortSource* aborts)
+      : model_(std::move(model)), forward_(forward), aborts_(aborts) {}
 
   const ParameterLayout& layout() const override { return model_->layout(); }
   void Bind(DeviceSpan parameters, DeviceSpan gradients) override {
@@ -27,11 +28,12 @@ class StallingModel final : public Model {
   absl::Status Backward(absl::FunctionRef<void(int tensor)> ready) override {
     return model_->Backward(ready);
   }
+  std::span<const int> unused() const override { return model_->unused(); }
   int64_t correct() const override { return model_->correct(); }
 
  private:
   const std::unique_ptr<Model> model_;
-  const int64_t step_;
+  const int64_t forward_;
   AbortSource* const aborts_;
   int64_t forwards_ = 0;
 };

@@ -1,23 +1,24 @@
-// The training loop against a scripted exchange.
+// The training loop against a scripted exchange. Steps of several passes, without samples
+// or with unused tensors: trainer_passes_test.cc.
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "common/cpu_device.h"
 #include "common/digest.h"
 #include "common/errors.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/mlp.h"
+#include "worker/synthetic_model.h"
+#include "worker/trainer_test_util.h"
 
 namespace psring {
 namespace {
@@ -25,134 +26,25 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Every look at the clock takes a millisecond.
-class CountingTime final : public TimeSource {
- public:
-  absl::Duration Elapsed() const override { return now_ += absl::Milliseconds(1); }
-
- private:
-  mutable absl::Duration now_;
-};
-
-// Writes down what is asked of it; each Finish adds one to every parameter.
-class ScriptedExchange final : public GradientExchange {
- public:
-  absl::Status Bind(DeviceSpan parameters, DeviceSpan gradients) override {
-    parameters_ = parameters;
-    gradients_ = gradients;
-    return absl::OkStatus();
-  }
-  absl::Status Launch(int64_t step, const Bucket& bucket, const ReadyEvent&) override {
-    const std::span<const float> gradients = gradients_.Slice(bucket.range).host();
-    launched_zeros.push_back(
-        std::all_of(gradients.begin(), gradients.end(), [](float g) { return g == 0; }));
-    done_[bucket.index] = absl::Seconds(100 * step + bucket.index);
-    calls.push_back(absl::StrCat("launch ", step, ".", bucket.index));
-    return fail_launch ? absl::InternalError("launch failed") : absl::OkStatus();
-  }
-  absl::StatusOr<StepReport> Finish(int64_t step) override {
-    calls.push_back(absl::StrCat("finish ", step));
-    if (step == fail_finish_of) return absl::UnavailableError("worker 1 is gone");
-    for (float& parameter : parameters_.host()) parameter += 1;
-    return StepReport{.finished = step == last_step,
-                      .optimizer = absl::Microseconds(250),
-                      .bucket_done = done_,
-                      .peer_late = step * absl::Microseconds(100),
-                      .waited_for = step > 0 ? std::optional<int>(7) : std::nullopt,
-                      .version_skew = 2 * step};
-  }
-  void Abort(absl::Status) override {}
-  ExchangeTraffic traffic() const override {
-    const auto finished = static_cast<int64_t>(calls.size());
-    return {.payload_out = finished, .payload_in = 2 * finished};
-  }
-
-  std::string Awaited() const override { return ""; }
-
-  std::vector<std::string> calls;
-  bool fail_launch = false;
-  int64_t fail_finish_of = -1;
-  int64_t last_step = -1;            // The one that is finished with the run's end.
-  std::vector<bool> launched_zeros;  // By launch: its gradients were all zero.
-
- private:
-  DeviceSpan parameters_;
-  DeviceSpan gradients_;
-  std::vector<absl::Duration> done_ = std::vector<absl::Duration>(3);  // By bucket.
-};
-
-class TrainerTest : public testing::Test {
- protected:
-  static constexpr int64_t kFeatures = 4;
-
-  TrainerTest()
-      : data_{.shape = {.train_count = 20,
-                        .test_count = 2,
-                        .features = kFeatures,
-                        .classes = 3},
-              .train = Samples(20),
-              .test = Samples(2)} {}
-
-  static SampleSet Samples(int count) {
-    std::vector<uint8_t> pixels(count * kFeatures), labels(count);
-    std::iota(pixels.begin(), pixels.end(), 0);
-    for (int i = 0; i < count; ++i) labels[i] = static_cast<uint8_t>(i % 3);
-    return SampleSet(kFeatures, std::move(pixels), std::move(labels));
-  }
-
-  void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(model_, MakeMlp(device_.get(), {kFeatures, 5, 3}, 4));
-    buckets_ = PlanBuckets(model_->layout(), 80, 60);
-    ASSERT_EQ(buckets_.buckets.size(), 3);
-    ASSERT_OK_AND_ASSIGN(parameters_, device_->Allocate(model_->layout().count()));
-    ASSERT_OK_AND_ASSIGN(gradients_, device_->Allocate(model_->layout().count()));
-    model_->Bind(parameters_.span(), gradients_.span());
-    ASSERT_OK(exchange_.Bind(parameters_.span(), gradients_.span()));
-  }
-
-  void Fill(float value) {
-    const std::span<float> parameters = parameters_.span().host();
-    std::fill(parameters.begin(), parameters.end(), value);
-  }
-
-  absl::Status Train(Trainer::Options options) {
-    options.rank = 1;
-    options.workers = 2;
-    Trainer trainer(options,
-                    {.device = device_.get(),
-                     .model = model_.get(),
-                     .exchange = &exchange_,
-                     .buckets = &buckets_,
-                     .data = &data_,
-                     .sampler = &sampler_,
-                     .time = &time_,
-                     .slowdown = &slowdown_,
-                     .parameters = parameters_.span(),
-                     .gradients = gradients_.span()},
-                    [this](const StepRecord& step) { steps_.push_back(step); });
-    const absl::Status status = trainer.Run();
-    snapshots_ = trainer.TakeSnapshots();
-    return status;
-  }
-
-  CountingTime time_;
-  std::unique_ptr<Device> device_ = MakeCpuDevice();
-  DataSet data_;
-  Sampler sampler_{20, 8, /*seed=*/1};
-  Slowdown slowdown_{1, time_, [](absl::Duration) {}};
-  ScriptedExchange exchange_;
-  std::unique_ptr<Model> model_;
-  BucketPlan buckets_;
-  DeviceBuffer parameters_, gradients_;
-  std::vector<StepRecord> steps_;
-  std::vector<Snapshot> snapshots_;
-};
-
 TEST_F(TrainerTest, LaunchesBucketsInIndexOrderThenFinishes) {
   ASSERT_OK(Train({.steps = 2}));
   EXPECT_THAT(exchange_.calls,
               ElementsAre("launch 0.0", "launch 0.1", "launch 0.2", "finish 0",
                           "launch 1.0", "launch 1.1", "launch 1.2", "finish 1"));
+}
+
+TEST_F(TrainerTest, WithoutOverlapBucketsAreLaunchedWhenBackwardIsDone) {
+  for (const bool overlap : {true, false}) {
+    exchange_.calls.clear();
+    steps_.clear();
+    ASSERT_OK(Train({.steps = 1, .overlap = overlap}));
+    EXPECT_THAT(exchange_.calls,
+                ElementsAre("launch 0.0", "launch 0.1", "launch 0.2", "finish 0"));
+    const StepRecord& step = steps_[0];
+    EXPECT_EQ(step.buckets(0).launched_ns() < step.buckets(1).ready_ns(), overlap);
+    EXPECT_EQ(step.buckets(0).launched_ns() < step.buckets(2).ready_ns(), overlap);
+    EXPECT_EQ(step.operations(), 3);
+  }
 }
 
 TEST_F(TrainerTest, PartsAndWhatIsLeftAddUpToTheStep) {
@@ -167,7 +59,7 @@ TEST_F(TrainerTest, PartsAndWhatIsLeftAddUpToTheStep) {
     // Each part is one look at the clock, backward's two more for each bucket; of the
     // exchange's, 250 us were the optimizer's.
     EXPECT_EQ(step.data_ns(), 1'000'000);
-    EXPECT_EQ(step.forward_ns(), 2'000'000);  // Slowdown looks once as well.
+    EXPECT_EQ(step.forward_ns(), 2'000'000);  // The pace looks once as well.
     EXPECT_EQ(step.backward_ns(), 7'000'000);
     EXPECT_EQ(step.exposed_ns(), 750'000);
     EXPECT_EQ(step.optimizer_ns(), 250'000);
@@ -190,6 +82,7 @@ TEST_F(TrainerTest, BucketTimesAreOfEachBucketAndStep) {
       EXPECT_GT(times.ready_ns(), last);
       EXPECT_EQ(times.launched_ns(), times.ready_ns() + 1'000'000);
       EXPECT_EQ(times.done_ns(), (100 * step.step() + bucket) * 1'000'000'000);
+      EXPECT_EQ(times.working_ns(), 7 + bucket);
       last = times.launched_ns();
     }
     EXPECT_LT(last, step.start_ns() + step.total_ns());
@@ -207,6 +100,18 @@ TEST_F(TrainerTest, DigestsAndSnapshotsAtTheirIntervalsAndAtTheEnd) {
   }
   EXPECT_THAT(checked, ElementsAre(1, 3, 4));
   EXPECT_EQ(steps_[4].parameter_digest(), Digest(parameters_.span().host()));
+  // Of each tensor by itself, too; together they are all of it.
+  const std::vector<Tensor>& tensors = model_->layout().tensors();
+  ASSERT_EQ(steps_[4].tensor_digests_size(), static_cast<int>(tensors.size()));
+  uint64_t sum = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t digest = steps_[4].tensor_digests(static_cast<int>(i));
+    EXPECT_EQ(digest, Digest(parameters_.span().Slice(tensors[i].range).host(),
+                             tensors[i].range.begin));
+    sum += digest;
+  }
+  EXPECT_EQ(sum, steps_[4].parameter_digest());
+  EXPECT_EQ(steps_[0].tensor_digests_size(), 0);
   ASSERT_EQ(snapshots_.size(), 2);
   EXPECT_EQ(snapshots_[0].step, 3);
   EXPECT_EQ(snapshots_[0].parameters[0], 3.0f);
@@ -234,7 +139,7 @@ TEST_F(TrainerTest, WithoutACountTheExchangeSaysWhichStepIsTheLast) {
 }
 
 TEST_F(TrainerTest, StepsBeyondAnEpochWalkOnIntoTheNext) {
-  ASSERT_EQ(sampler_.steps_per_epoch(), 2);
+  ASSERT_EQ(Sampler(20, 8, /*seed=*/1).steps_per_epoch(), 2);
   exchange_.last_step = 4;
   ASSERT_OK(Train({}));
   EXPECT_EQ(steps_.size(), 5);
@@ -273,11 +178,94 @@ TEST_F(TrainerTest, OrItsBucketCountsAsZeroAndIsCounted) {
   EXPECT_EQ(exchange_.launched_zeros, std::vector<bool>(6, true));
 }
 
+// Large inputs and parameters make gradients that fp16 does not have.
+TEST_F(TrainerTest, AGradientBeyondItsWireEndsTrainingAndIsNamed) {
+  InitializeParameters(model_->layout(), /*seed=*/1, parameters_.span().host());
+  for (float& parameter : parameters_.span().host()) parameter *= 1e6f;
+  ASSERT_OK(Train({.steps = 1}));
+  steps_.clear();
+  exchange_.calls.clear();
+  Wire wire;
+  wire.mutable_fp16();
+  for (float& parameter : parameters_.span().host()) parameter *= 1e2f;
+  const absl::Status status =
+      Train({.steps = 1, .non_finite = Training::SKIP, .wire = wire});
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kOutOfRange,
+                       testing::MatchesRegex(
+                           "rank 1's gradient of tensor [a-z0-9.]+ is [-+.e0-9]+ at "
+                           "element [0-9]+, in step 0, and goes as fp16, whose largest "
+                           "finite number is 65504")));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotANumber);
+}
+
+TEST_F(TrainerTest, RecordsDriftWhereThereIsSome) {
+  ASSERT_OK(Train({.steps = 1}));
+  EXPECT_FALSE(steps_[0].has_drift_max());
+  EXPECT_FALSE(steps_[0].has_drift_mean());
+  exchange_.drift = Drift{.max = 0.5, .sum = 1, .count = 4};
+  ASSERT_OK(Train({.steps = 1}));
+  EXPECT_EQ(steps_[1].drift_max(), 0.5);
+  EXPECT_EQ(steps_[1].drift_mean(), 0.25);
+}
+
 TEST_F(TrainerTest, FiniteGradientsAreLeftAsTheyAre) {
   InitializeParameters(model_->layout(), /*seed=*/1, parameters_.span().host());
   ASSERT_OK(Train({.steps = 1, .non_finite = Training::SKIP}));
   EXPECT_EQ(steps_[0].skipped_buckets(), 0);
   EXPECT_EQ(exchange_.launched_zeros, std::vector<bool>(3, false));
+}
+
+PaceSettings WithTimetable(absl::Duration unit) {
+  return {.timetable = Timetable{.forward = unit,
+                                 .ready = {5 * unit, 4 * unit, 3 * unit, 2 * unit}}};
+}
+
+TEST_F(TrainerTest, ThePaceDecidesWhenGradientsAreReady) {
+  pace_ = std::make_unique<Pace>(WithTimetable(absl::Milliseconds(100)), &time_,
+                                 [this](absl::Duration missing) {
+                                   time_.Advance(missing);
+                                   return absl::OkStatus();
+                                 });
+  ASSERT_OK(Train({.steps = 2}));
+  for (const StepRecord& step : steps_) {
+    EXPECT_EQ(step.forward_ns(), 102'000'000) << "with two looks at the clock";
+    // Of two, tensors 1 and 2, and one.
+    const int64_t first = step.buckets(0).ready_ns();
+    EXPECT_EQ(step.buckets(1).ready_ns() - first, 200'000'000);
+    EXPECT_EQ(step.buckets(2).ready_ns() - first, 301'000'000);
+    EXPECT_FALSE(step.late());
+  }
+}
+
+TEST_F(TrainerTest, AStepThatDoesNotKeepUpWithThePaceIsLate) {
+  pace_ = std::make_unique<Pace>(WithTimetable(absl::Microseconds(100)), &time_, nullptr);
+  ASSERT_OK(Train({.steps = 1}));
+  EXPECT_TRUE(steps_[0].late());
+}
+
+TEST_F(TrainerTest, AnAbortEndsTheWaitsOfThePace) {
+  int waits = 0;
+  pace_ = std::make_unique<Pace>(
+      WithTimetable(absl::Seconds(1)), &time_, [&waits](absl::Duration) {
+        return ++waits == 4 ? absl::CancelledError("stop") : absl::OkStatus();
+      });
+  EXPECT_THAT(Train({.steps = 2}), StatusIs(absl::StatusCode::kCancelled, "stop"));
+  EXPECT_EQ(waits, 4);
+  EXPECT_THAT(exchange_.calls, ElementsAre("launch 0.0")) << "launched after the abort";
+}
+
+// A model that looks at no sample.
+TEST_F(TrainerTest, WithoutDataThereAreRowsAlone) {
+  model_ = MakeSyntheticModel(model_->layout(), /*rank=*/1);
+  model_->Bind(parameters_.span(), gradients_.span());
+  with_data_ = false;
+  ASSERT_OK(Train({.steps = 2, .digest_interval = 1}));
+  ASSERT_EQ(steps_.size(), 2);
+  EXPECT_EQ(steps_[1].samples(), 4);
+  EXPECT_TRUE(std::isnan(steps_[1].loss()));
+  EXPECT_TRUE(steps_[1].has_parameter_digest());
+  EXPECT_EQ(gradients_.span().host()[7], SyntheticGradient(1, 1, 7));
 }
 
 TEST_F(TrainerTest, TheExchangesErrorEndsTraining) {

@@ -1,4 +1,4 @@
-// `psring bench all-reduce`.
+// `psring bench`.
 #ifndef PSRING_EXPERIMENTS_BENCH_BENCH_H_
 #define PSRING_EXPERIMENTS_BENCH_BENCH_H_
 
@@ -10,10 +10,11 @@
 
 namespace psring {
 
-// Adds `bench all-reduce` to the program's commands. If it is the one that is asked for,
-// parsing sets *chosen to what runs it: measures, prints the table to stdout and writes
-// the files that are asked for. That returns, besides wrong usage and what Conductor
-// says:
+// Adds `bench` to the program's commands: `bench step` (step/step.h), `bench apply`
+// (apply/apply.h), `bench push-pull` (push_pull/push_pull.h), and `bench all-reduce`. If
+// the last one is asked for, parsing sets *chosen to what runs it: measures, prints the
+// table to stdout and writes the files that are asked for. That returns, besides wrong
+// usage and what Conductor says:
 //   kDataLoss: a result was wrong; the message has the first, the table counts them.
 //   kFailedPrecondition, exit code kSkipped: a peer was not built.
 //   kInternal: a file cannot be written.

@@ -1,5 +1,6 @@
 #include "experiments/bench/conductor.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 
@@ -21,36 +22,37 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 // For a process that has nothing more to do, or has closed its channel, to end.
 constexpr absl::Duration kEndPatience = absl::Seconds(10);
+// For the news of a server's end after a worker has said that it lost one.
+constexpr absl::Duration kServerEndPatience = absl::Seconds(10);
 
 absl::Duration Until(SteadyTime deadline) {
   return std::max(absl::ZeroDuration(),
                   absl::FromChrono(deadline - std::chrono::steady_clock::now()));
 }
 
-absl::Status SignalError(int signal) {
-  return WithExitCode(
-      absl::CancelledError(absl::StrCat("stopped by ", strsignal(signal))),
-      static_cast<ExitCode>(128 + signal));
-}
-
 }  // namespace
 
-absl::StatusOr<std::string> Conductor::Start(const ContestantPlan& plan) {
-  ASSIGN_OR_RETURN(BenchListener listener, BenchListener::Listen(plan.control));
-  Running running{.name = plan.name, .channels = {}};
-  running.channels.resize(ranks_);
-  for (const ContestantPlan::Process& process : plan.processes) {
+absl::StatusOr<std::string> Conductor::Start(const ContestantProcesses& processes) {
+  ASSIGN_OR_RETURN(BenchListener listener, BenchListener::Listen(processes.control));
+  Running running{.name = processes.name, .channels = {}, .servers = {}};
+  running.channels.resize(ranks_.count());
+  for (const ContestantProcesses::Process& process : processes.processes) {
     RETURN_IF_ERROR(children_.Start(process.name, process.arguments, process.log));
     logs_[process.name] = process.log;
+    if (static_cast<int>(running.servers.size()) < ranks_.servers) {
+      running.servers.push_back(process.name);
+    }
   }
-  std::vector<BenchHello> hellos(ranks_);
-  RETURN_IF_ERROR(Annotate(Meet(listener, running, &hellos), plan.name));
+  std::vector<BenchHello> hellos(ranks_.count());
+  RETURN_IF_ERROR(Annotate(Meet(listener, running, &hellos), processes.name));
 
-  BenchCommand command;
-  for (const BenchHello& hello : hellos) {
-    command.mutable_connect()->add_addresses(hello.address());
+  if (ranks_.servers == 0) {
+    BenchCommand command;
+    for (const BenchHello& hello : hellos) {
+      command.mutable_connect()->add_addresses(hello.address());
+    }
+    RETURN_IF_ERROR(Command(running, /*first=*/0, command, start_patience_).status());
   }
-  RETURN_IF_ERROR(Command(running, command, start_patience_).status());
   running_.push_back(std::move(running));
   return hellos[0].version();
 }
@@ -58,17 +60,18 @@ absl::StatusOr<std::string> Conductor::Start(const ContestantPlan& plan) {
 absl::Status Conductor::Meet(BenchListener& listener, Running& running,
                              std::vector<BenchHello>* hellos) {
   const SteadyTime deadline = SteadyDeadline(start_patience_);
-  for (int met = 0; met < ranks_; ++met) {
+  for (int met = 0; met < ranks_.count(); ++met) {
     RETURN_IF_ERROR(AwaitRank(running, listener.descriptor(), deadline));
     ASSIGN_OR_RETURN(BenchChannel channel, listener.Accept());
     RETURN_IF_ERROR(AwaitRank(running, channel.descriptor(), deadline));
     BenchHello hello;
     RETURN_IF_ERROR(channel.Receive(&hello));
-    if (hello.ranks() != ranks_ || hello.rank() < 0 || hello.rank() >= ranks_ ||
+    if (hello.ranks() != ranks_.count() || hello.rank() < 0 ||
+        hello.rank() >= ranks_.count() ||
         running.channels[hello.rank()].descriptor() >= 0) {
       return absl::InternalError(absl::StrCat("a rank came as ", hello.rank(), " of ",
-                                              hello.ranks(), ", where there are ", ranks_,
-                                              " and each comes once"));
+                                              hello.ranks(), ", where there are ",
+                                              ranks_.count(), " and each comes once"));
     }
     running.channels[hello.rank()] = std::move(channel);
     (*hellos)[hello.rank()] = std::move(hello);
@@ -80,57 +83,110 @@ absl::Status Conductor::AwaitRank(const Running& running, int descriptor,
                                   SteadyTime deadline) {
   const absl::Status ready = AwaitReadable({descriptor}, deadline).status();
   if (!absl::IsDeadlineExceeded(ready)) return ready;
-  std::vector<int> missing;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    if (running.channels[rank].descriptor() < 0) missing.push_back(rank);
+  std::vector<bool> missing;
+  for (const BenchChannel& channel : running.channels) {
+    missing.push_back(channel.descriptor() < 0);
   }
-  return RendezvousTimeoutError(
-      absl::StrCat(ranks_ - missing.size(), " of ", ranks_, " ranks reported within ",
-                   absl::FormatDuration(start_patience_),
-                   "; missing: ", absl::StrJoin(missing, ", ")));
+  return RendezvousTimeoutError(absl::StrCat(
+      std::count(missing.begin(), missing.end(), false), " of ", ranks_.count(),
+      " ranks reported within ", absl::FormatDuration(start_patience_),
+      "; missing: ", NamesOf(missing)));
+}
+
+std::string Conductor::NamesOf(const std::vector<bool>& ranks) const {
+  std::vector<std::string> names;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank]) names.push_back(ranks_.names[rank]);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+absl::Status Conductor::Open(int contestant, int64_t count, absl::Duration timeout) {
+  Running& running = running_[contestant];
+  const SteadyTime deadline = SteadyDeadline(timeout);
+  BenchCommand open;
+  open.mutable_open()->set_count(count);
+  ASSIGN_OR_RETURN(const std::vector<BenchReply> opened,
+                   Command(running, /*first=*/0, open, timeout));
+  BenchCommand connect;
+  connect.mutable_connect();  // An empty list is one, too.
+  for (const BenchReply& reply : opened) {
+    connect.mutable_connect()->add_addresses(reply.address());
+  }
+  return Command(running, ranks_.servers, connect, Until(deadline)).status();
 }
 
 absl::StatusOr<Measured> Conductor::Measure(int contestant, const BenchMeasure& measure,
                                             absl::Duration timeout) {
   BenchCommand command;
   *command.mutable_measure() = measure;
+  return MeasureWith(contestant, command, measure.check() ? 0 : measure.operations(),
+                     timeout);
+}
+
+absl::StatusOr<Measured> Conductor::Settle(int contestant, absl::Duration timeout) {
+  BenchCommand command;
+  command.mutable_settle();
+  return MeasureWith(contestant, command, /*times=*/0, timeout);
+}
+
+absl::StatusOr<Measured> Conductor::MeasureWith(int contestant,
+                                                const BenchCommand& command, int times,
+                                                absl::Duration timeout) {
+  Running& running = running_[contestant];
+  // Where a server has ended, the command says how.
+  const absl::StatusOr<absl::Duration> before = ServersProcessorTime(running);
   ASSIGN_OR_RETURN(const std::vector<BenchReply> replies,
-                   Command(running_[contestant], command, timeout));
+                   Command(running, ranks_.servers, command, timeout));
+  RETURN_IF_ERROR(before.status());
+  ASSIGN_OR_RETURN(const absl::Duration after, ServersProcessorTime(running));
   Measured measured;
-  if (!measure.check()) measured.times_ns.resize(measure.operations());
-  for (const BenchReply& reply : replies) {
-    CHECK_EQ(reply.times_ns_size(), static_cast<int>(measured.times_ns.size()));
-    for (int i = 0; i < reply.times_ns_size(); ++i) {
+  measured.times_ns.resize(times);
+  measured.processor_ns = absl::ToInt64Nanoseconds(after - *before);
+  for (int rank = ranks_.servers; rank < ranks_.count(); ++rank) {
+    const BenchReply& reply = replies[rank];
+    CHECK_EQ(reply.times_ns_size(), times);
+    for (int i = 0; i < times; ++i) {
       measured.times_ns[i] = std::max(measured.times_ns[i], reply.times_ns(i));
     }
     measured.wrong += reply.wrong();
     if (measured.first_wrong.empty()) measured.first_wrong = reply.first_wrong();
+    measured.processor_ns += reply.processor_ns();
   }
   return measured;
 }
 
-absl::StatusOr<std::vector<BenchReply>> Conductor::Command(Running& running,
+absl::StatusOr<absl::Duration> Conductor::ServersProcessorTime(
+    const Running& running) const {
+  absl::Duration all = absl::ZeroDuration();
+  for (const std::string& server : running.servers) {
+    ASSIGN_OR_RETURN(const absl::Duration time, children_.ProcessorTime(server));
+    all += time;
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<BenchReply>> Conductor::Command(Running& running, int first,
                                                            const BenchCommand& command,
                                                            absl::Duration timeout) {
-  for (int rank = 0; rank < ranks_; ++rank) {
+  for (int rank = first; rank < ranks_.count(); ++rank) {
     if (!running.channels[rank].Send(command).ok()) return RankLostError(running, rank);
   }
   const SteadyTime deadline = SteadyDeadline(timeout);
-  std::vector<BenchReply> replies(ranks_);
-  std::vector<int> owing(ranks_);  // Descriptors by rank; negative once it has replied.
-  for (int rank = 0; rank < ranks_; ++rank) {
+  std::vector<BenchReply> replies(ranks_.count());
+  // Descriptors by rank; negative of those that owe no reply.
+  std::vector<int> owing(ranks_.count(), -1);
+  for (int rank = first; rank < ranks_.count(); ++rank) {
     owing[rank] = running.channels[rank].descriptor();
   }
-  for (int replied = 0; replied < ranks_; ++replied) {
+  for (int replied = first; replied < ranks_.count(); ++replied) {
     const absl::StatusOr<int> ready = AwaitReadable(owing, deadline);
     if (absl::IsDeadlineExceeded(ready.status())) {
-      std::vector<int> missing;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        if (owing[rank] >= 0) missing.push_back(rank);
-      }
+      std::vector<bool> missing;
+      for (const int descriptor : owing) missing.push_back(descriptor >= 0);
       return PeerLostError(absl::StrCat(running.name, ": no answer within ",
-                                        absl::FormatDuration(timeout), " from rank ",
-                                        absl::StrJoin(missing, ", ")));
+                                        absl::FormatDuration(timeout), " from ",
+                                        NamesOf(missing)));
     }
     RETURN_IF_ERROR(ready.status());
     const int rank = *ready;
@@ -139,11 +195,31 @@ absl::StatusOr<std::vector<BenchReply>> Conductor::Command(Running& running,
     }
     owing[rank] = -1;
     if (replies[rank].failure().status_code() != 0) {
-      return Annotate(FromFailure(replies[rank].failure()),
-                      absl::StrCat(running.name, ", rank ", rank));
+      return FailureOf(running, rank, replies[rank].failure());
     }
   }
   return replies;
+}
+
+absl::Status Conductor::FailureOf(const Running& running, int rank,
+                                  const Failure& failure) {
+  absl::Status said = Annotate(FromFailure(failure),
+                               absl::StrCat(running.name, ", ", ranks_.names[rank]));
+  if (running.servers.empty() || !absl::IsUnavailable(said)) return said;
+  // A worker may notice a server's end before this process does, but not how it ended.
+  const SteadyTime deadline = SteadyDeadline(kServerEndPatience);
+  for (absl::Duration left = kServerEndPatience; left > absl::ZeroDuration();
+       left = Until(deadline)) {
+    const ChildProcesses::Event event = children_.Wait(left);
+    if (event.signal) return SignalError(*event.signal);
+    for (const EndedChild& child : event.ended) {
+      const auto& servers = running.servers;
+      if (std::find(servers.begin(), servers.end(), child.name) != servers.end()) {
+        return EndedError(child);
+      }
+    }
+  }
+  return said;
 }
 
 absl::StatusOr<int> Conductor::AwaitReadable(const std::vector<int>& descriptors,
@@ -155,8 +231,12 @@ absl::StatusOr<int> Conductor::AwaitReadable(const std::vector<int>& descriptors
   polled.push_back({.fd = children_.descriptor(), .events = POLLIN, .revents = 0});
   for (;;) {
     const absl::Duration left = Until(deadline);
-    if (poll(polled.data(), polled.size(), PollMilliseconds(left)) == 0 &&
-        left == absl::ZeroDuration()) {
+    const int ready = poll(polled.data(), polled.size(), PollMilliseconds(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) {
+      return absl::InternalError(absl::StrCat("poll: ", strerror(errno)));
+    }
+    if (ready == 0 && left == absl::ZeroDuration()) {
       return absl::DeadlineExceededError("nobody was ready");
     }
     // What a rank has said of its failure comes before the news of its end.
@@ -180,8 +260,8 @@ absl::Status Conductor::RankLostError(const Running& running, int rank) {
     if (event.signal) return SignalError(*event.signal);
     if (!event.ended.empty()) return EndedError(event.ended[0]);
   }
-  return PeerLostError(
-      absl::StrCat(running.name, ", rank ", rank, " closed its channel and lives on"));
+  return PeerLostError(absl::StrCat(running.name, ", ", ranks_.names[rank],
+                                    " closed its channel and lives on"));
 }
 
 absl::Status Conductor::EndedError(const EndedChild& child) const {

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
 #include "experiments/bench/inputs.h"
@@ -27,20 +24,6 @@ constexpr absl::string_view kAlgorithms[] = {"ring", "halving_doubling", "tree",
 constexpr absl::string_view kPeers[] = {"gloo", "openmpi"};
 
 using Values = std::vector<std::string>;
-
-absl::Status CheckEach(const char* flag, const Values& values,
-                       std::span<const absl::string_view> allowed) {
-  for (const std::string& value : values) {
-    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(flag, " ", value, ": not one of ", absl::StrJoin(allowed, ", ")));
-    }
-    if (std::count(values.begin(), values.end(), value) > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(flag, " names ", value, " twice"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 bool Has(const Values& values, absl::string_view value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -77,9 +60,9 @@ class Planner {
 
  private:
   absl::Status Check() const {
-    RETURN_IF_ERROR(CheckEach("--transport", options_.transports, kTransports));
-    RETURN_IF_ERROR(CheckEach("--algorithm", options_.algorithms, kAlgorithms));
-    RETURN_IF_ERROR(CheckEach("--against", options_.against, kPeers));
+    RETURN_IF_ERROR(CheckChoices("--transport", options_.transports, kTransports));
+    RETURN_IF_ERROR(CheckChoices("--algorithm", options_.algorithms, kAlgorithms));
+    RETURN_IF_ERROR(CheckChoices("--against", options_.against, kPeers));
     if (options_.ranks < 2 || options_.ranks > kMaxBenchRanks) {
       return absl::InvalidArgumentError(
           absl::StrCat("--ranks ", options_.ranks, ": 2 to ", kMaxBenchRanks));
@@ -100,14 +83,6 @@ class Planner {
     return plan;
   }
 
-  void AddProcess(ContestantPlan& plan, const std::string& which, Values arguments) {
-    ContestantPlan::Process& process = plan.processes.emplace_back();
-    process.name = plan.name + which;
-    process.arguments = std::move(arguments);
-    process.log = absl::StrCat(
-        folder_, "/", absl::StrReplaceAll(process.name, {{",", ""}, {" ", "-"}}), ".log");
-  }
-
   // A process per rank, which gets --control, --rank and --ranks besides `more`.
   void AddRanks(ContestantPlan& plan, const std::string& program, const Values& more) {
     for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -119,7 +94,7 @@ class Planner {
                           "--ranks",
                           absl::StrCat(options_.ranks)};
       arguments.insert(arguments.end(), more.begin(), more.end());
-      AddProcess(plan, absl::StrCat(", rank ", rank), std::move(arguments));
+      plan.Add(folder_, absl::StrCat("rank ", rank), std::move(arguments));
     }
   }
 
@@ -180,7 +155,7 @@ class Planner {
         }
       }
       arguments.insert(arguments.end(), {programs_.open_mpi, "--control", plan.control});
-      AddProcess(plan, "", std::move(arguments));
+      plan.Add(folder_, "", std::move(arguments));
     }
     return absl::OkStatus();
   }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "experiments/bench/options.h"
+#include "experiments/bench/processes.h"
 #include "experiments/bench/result.h"
 
 namespace psring {
@@ -21,18 +22,8 @@ struct BenchPrograms {
   std::string mpirun = "/usr/bin/mpirun";
 };
 
-struct ContestantPlan {
-  struct Process {
-    std::string name;                    // "psring ring tcp, rank 0"
-    std::vector<std::string> arguments;  // The first is the program.
-    std::string log;
-  };
-
+struct ContestantPlan : ContestantProcesses {
   Contestant contestant;
-  std::string name;     // "psring ring tcp"
-  std::string control;  // Where its ranks find the launcher (channel.h).
-  // A process for each rank, or one that starts them all.
-  std::vector<Process> processes;
 };
 
 // All that the options name, in the order of the rows: psring's, raw where psring's use

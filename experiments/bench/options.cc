@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 
 namespace psring {
@@ -13,6 +14,20 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
 }  // namespace
+
+absl::Status CheckChoices(absl::string_view flag, const std::vector<std::string>& values,
+                          std::span<const absl::string_view> allowed) {
+  for (const std::string& value : values) {
+    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " ", value, ": not one of ", absl::StrJoin(allowed, ", ")));
+    }
+    if (std::count(values.begin(), values.end(), value) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " names ", value, " twice"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   absl::string_view digits = text;
@@ -43,7 +58,7 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   return number * unit;
 }
 
-absl::StatusOr<std::vector<int64_t>> SizesOf(const BenchOptions& options) {
+absl::StatusOr<std::vector<int64_t>> SizesOf(const RoundOptions& options) {
   ASSIGN_OR_RETURN(const int64_t first, ParseBytes(options.first_size));
   ASSIGN_OR_RETURN(const int64_t last, ParseBytes(options.last_size));
   if (first < int64_t{sizeof(float)} || first % int64_t{sizeof(float)} != 0) {

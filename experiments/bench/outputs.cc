@@ -1,44 +1,17 @@
 #include "experiments/bench/outputs.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <system_error>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/errors.h"
 #include "common/status_macros.h"
 #include "experiments/algorithm_table.h"
 #include "experiments/bench/fastest.h"
+#include "experiments/bench/files.h"
 
 namespace psring {
 namespace {
-
-absl::Status CheckWritable(absl::string_view flag, const std::string& path) {
-  if (path.empty()) return absl::OkStatus();
-  std::error_code error;
-  const bool was_there = std::filesystem::exists(path, error);
-  errno = 0;
-  if (!std::ofstream(path, std::ios::app)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", path, ": cannot be written: ", strerror(errno)));
-  }
-  if (!was_there) std::filesystem::remove(path, error);
-  return absl::OkStatus();
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  std::ofstream file(path);
-  file << text << std::flush;
-  return file ? absl::OkStatus()
-              : absl::InternalError(absl::StrCat("cannot write ", path));
-}
 
 // The table in whose place the measured one is to be written, if any: what the file has
 // already, which is nothing where there is none.
@@ -77,11 +50,7 @@ absl::Status BenchOutputs::Write(const BenchContext& context,
                                  const std::string& first_wrong) {
   absl::Status written = WriteFile(json_path_, BenchJson(context, rows));
   written.Update(WriteFile(csv_path_, BenchCsv(rows)));
-  if (!first_wrong.empty()) {
-    return CheckFailedError(
-        absl::StrCat(first_wrong, written.ok() ? "" : "; and ", written.message()));
-  }
-  RETURN_IF_ERROR(written);
+  RETURN_IF_ERROR(Conclude(written, first_wrong));
   UpdateTable(FastestAlgorithms(rows, context.ranks), &table_);
   return WriteFile(table_path_, PrintAlgorithmTable(table_));
 }

@@ -4,10 +4,9 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
-#include "common/errors.h"
 #include "common/status_macros.h"
-#include "experiments/bench/channel.h"
 #include "experiments/bench/inputs.h"
+#include "experiments/bench/obey.h"
 #include "proto/bench.pb.h"
 
 namespace psring {
@@ -62,10 +61,9 @@ absl::Status Obey(const BenchCommand& command, int rank, int ranks, BenchRank& s
       return command.measure().check()
                  ? Check(command.measure(), rank, ranks, subject, reply)
                  : Time(command.measure(), subject, reply);
-    case BenchCommand::COMMAND_NOT_SET:
-      break;
+    default:
+      return UnknownCommandError();
   }
-  return absl::InternalError("the launcher sent a command that this program lacks");
 }
 
 }  // namespace
@@ -76,24 +74,15 @@ float BenchRank::Expected(int ranks, int64_t operation, int64_t index) const {
 
 absl::Status ServeBench(const std::string& control, int rank, int ranks,
                         BenchRank& subject) {
-  ASSIGN_OR_RETURN(BenchChannel channel, BenchChannel::Connect(control));
   BenchHello hello;
   hello.set_rank(rank);
   hello.set_ranks(ranks);
   hello.set_address(subject.address());
   hello.set_version(subject.version());
-  RETURN_IF_ERROR(channel.Send(hello));
-  for (;;) {
-    BenchCommand command;
-    const absl::Status received = channel.Receive(&command);
-    if (absl::IsUnavailable(received)) return absl::OkStatus();  // The launcher is done.
-    RETURN_IF_ERROR(received);
-    BenchReply reply;
-    const absl::Status status = Obey(command, rank, ranks, subject, &reply);
-    *reply.mutable_failure() = ToFailure(status);
-    RETURN_IF_ERROR(channel.Send(reply));
-    RETURN_IF_ERROR(status);
-  }
+  return ObeyLauncher(control, hello,
+                      [&](const BenchCommand& command, BenchReply* reply) {
+                        return Obey(command, rank, ranks, subject, reply);
+                      });
 }
 
 }  // namespace psring

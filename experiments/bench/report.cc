@@ -7,18 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "experiments/text.h"
-#include "nlohmann/json.hpp"
 
 namespace psring {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-
-// Three significant digits or all before the point, whichever are more.
-std::string Significant(double value) {
-  const int decimals = value < 10 ? 2 : value < 100 ? 1 : 0;
-  return absl::StrFormat("%.*f", decimals, value);
-}
 
 std::string NumberOr(const std::optional<int64_t>& number, const char* none) {
   return number ? absl::StrCat(*number) : none;
@@ -26,10 +19,15 @@ std::string NumberOr(const std::optional<int64_t>& number, const char* none) {
 
 }  // namespace
 
+std::string Significant(double value) {
+  const int decimals = value < 10 ? 2 : value < 100 ? 1 : 0;
+  return absl::StrFormat("%.*f", decimals, value);
+}
+
 std::string BenchHeader(const BenchContext& context) {
   Environment environment = context.environment;
   environment.emplace_back("load before", context.load_before);
-  environment.emplace_back("ranks", absl::StrCat(context.ranks));
+  if (context.ranks > 0) environment.emplace_back("ranks", absl::StrCat(context.ranks));
   return absl::StrCat(context.command, "\n", EnvironmentText(environment));
 }
 
@@ -58,13 +56,18 @@ std::string BenchFooter(const BenchContext& context) {
       EnvironmentText({{"load after", context.load_after}}));
 }
 
-std::string BenchJson(const BenchContext& context, const std::vector<BenchRow>& rows) {
+nlohmann::ordered_json ContextJson(const BenchContext& context) {
   nlohmann::ordered_json json;
   json["command"] = context.command;
-  json["ranks"] = context.ranks;
+  if (context.ranks > 0) json["ranks"] = context.ranks;
   for (const auto& [name, value] : context.environment) json["environment"][name] = value;
   json["load_before"] = context.load_before;
   json["load_after"] = context.load_after;
+  return json;
+}
+
+std::string BenchJson(const BenchContext& context, const std::vector<BenchRow>& rows) {
+  nlohmann::ordered_json json = ContextJson(context);
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
     nlohmann::ordered_json item;

@@ -8,17 +8,10 @@
 namespace psring {
 namespace {
 
-double MedianRatio(const std::vector<BenchRound>& rounds,
-                   const std::vector<BenchRound>& reference) {
-  CHECK_EQ(rounds.size(), reference.size());
-  std::vector<double> ratios;
-  for (size_t round = 0; round < rounds.size(); ++round) {
-    ratios.push_back(static_cast<double>(Median(rounds[round].times_ns)) /
-                     static_cast<double>(Median(reference[round].times_ns)));
-  }
-  std::sort(ratios.begin(), ratios.end());
-  const size_t half = ratios.size() / 2;
-  return ratios.size() % 2 == 1 ? ratios[half] : (ratios[half - 1] + ratios[half]) / 2;
+std::vector<int64_t> MediansOf(const std::vector<BenchRound>& rounds) {
+  std::vector<int64_t> medians;
+  for (const BenchRound& round : rounds) medians.push_back(Median(round.times_ns));
+  return medians;
 }
 
 BenchRow MakeRow(int64_t size_bytes, int ranks, const Contestant& contestant,
@@ -52,6 +45,19 @@ int64_t Percentile(std::vector<int64_t> values, double percent) {
 
 int64_t Median(std::vector<int64_t> values) { return Percentile(std::move(values), 50); }
 
+double MedianRatio(const std::vector<int64_t>& times,
+                   const std::vector<int64_t>& reference) {
+  CHECK_EQ(times.size(), reference.size());
+  std::vector<double> ratios;
+  for (size_t round = 0; round < times.size(); ++round) {
+    ratios.push_back(static_cast<double>(times[round]) /
+                     static_cast<double>(reference[round]));
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const size_t half = ratios.size() / 2;
+  return ratios.size() % 2 == 1 ? ratios[half] : (ratios[half - 1] + ratios[half]) / 2;
+}
+
 std::optional<int> ReferenceOf(const std::vector<Contestant>& contestants, int index) {
   for (size_t i = 0; i < contestants.size(); ++i) {
     if (contestants[i].peer == "psring" &&
@@ -71,7 +77,7 @@ std::vector<BenchRow> MakeRows(int64_t size_bytes, int ranks,
     BenchRow row = MakeRow(size_bytes, ranks, contestants[c], rounds[c]);
     const std::optional<int> reference = ReferenceOf(contestants, c);
     if (reference && *reference != c) {
-      row.ratio = MedianRatio(rounds[c], rounds[*reference]);
+      row.ratio = MedianRatio(MediansOf(rounds[c]), MediansOf(rounds[*reference]));
     }
     rows.push_back(std::move(row));
   }

@@ -21,6 +21,8 @@ struct BenchRound {
   // Per iteration, of the rank that took longest.
   std::vector<int64_t> times_ns;
   std::optional<int64_t> wrong;  // Elements; nothing where none was checked.
+  // Processor time of all its processes during these iterations, where there are servers.
+  int64_t processor_ns = 0;
 };
 
 // All times are of single operations, over the iterations of all rounds; an iteration
@@ -45,6 +47,11 @@ struct BenchRow {
 // The middle one, the lower of two; nearest rank for percentiles. Not of empty lists.
 int64_t Median(std::vector<int64_t> values);
 int64_t Percentile(std::vector<int64_t> values, double percent);
+
+// Of what has been measured in rounds: the median over the rounds of
+// times[round] / reference[round]. Both are as long, and not empty.
+double MedianRatio(const std::vector<int64_t>& times,
+                   const std::vector<int64_t>& reference);
 
 // A contestant's reference is psring's first one over the same transport.
 std::optional<int> ReferenceOf(const std::vector<Contestant>& contestants, int index);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/device_span.h"
 #include "common/errors.h"
 #include "common/ring_order.h"
 #include "common/status_macros.h"
@@ -83,6 +84,7 @@ class RecordingTransport final : public Transport {
     RETURN_IF_ERROR(transport_->Wait(interests, timeout));
     return Cause{};
   }
+  void DoWake() override { transport_->Wake(); }
   void DoSayWaiting(bool waiting) override { transport_->SayWaiting(waiting); }
   bool DoSaysWaiting(int peer) override { return transport_->SaysWaiting(peer); }
   void DoAbort(const Failure& reason) override { transport_->Abort(FromFailure(reason)); }
@@ -147,7 +149,7 @@ class Run {
         rank, std::make_unique<RecordingTransport>(std::move(transport), &sent_[rank]),
         options_);
     RETURN_IF_ERROR(collectives.AllReduce(
-        {}, {.data = observed_.results[rank].data(), .count = count_}));
+        {}, DeviceSpan{.data = observed_.results[rank].data(), .count = count_}));
     traffic_[rank] = collectives.traffic();
     return absl::OkStatus();
   }

@@ -105,12 +105,12 @@ class Step {
   absl::Status ExchangeAll(std::vector<std::unique_ptr<ParameterChannel>>& channels) {
     std::vector<std::promise<absl::Status>> done(workers_);
     for (int rank = 0; rank < workers_; ++rank) {
-      channels[rank]->Exchange(slot(), /*step=*/0, /*version=*/0, gradients_[rank],
-                               parameters_[rank],
-                               [this, rank, &done](const absl::StatusOr<Pulled>& pulled) {
-                                 answers_.Add(rank);
-                                 done[rank].set_value(pulled.status());
-                               });
+      channels[rank]->Exchange(
+          slot(), /*step=*/0, /*version=*/0, std::as_bytes(std::span(gradients_[rank])),
+          parameters_[rank], [this, rank, &done](const absl::StatusOr<Pulled>& pulled) {
+            answers_.Add(rank);
+            done[rank].set_value(pulled.status());
+          });
     }
     return FirstError(done);
   }

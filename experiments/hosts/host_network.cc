@@ -104,8 +104,7 @@ HostNetwork::~HostNetwork() {
 absl::StatusOr<HostsReading> HostNetwork::Read() const {
   HostsReading reading;
   reading.time = absl::Now();
-  ASSIGN_OR_RETURN(const std::string processors, ReadFile("/proc/stat"));
-  ASSIGN_OR_RETURN(const ProcessorTimes times, ParseProcessorTimes(processors));
+  ASSIGN_OR_RETURN(const ProcessorTimes times, ReadProcessorTimes());
   reading.idle = times.idle;
   reading.processors = times.total;
   ASSIGN_OR_RETURN(const Queues at_switch, ReadQueues());

@@ -5,17 +5,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -27,8 +23,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "common/errors.h"
 #include "common/status_macros.h"
+#include "experiments/hosts/launcher_test_util.h"
 #include "experiments/hosts/network_namespace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -41,80 +37,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
-constexpr char kSkip[] = "skip: ";
-
-// A process with a private network that runs `body`; the test goes on beside it.
-class Launcher {
- public:
-  // Talks with the test through `say` and `hear`, a line each.
-  struct Wires {
-    int out = -1;
-    int in = -1;
-    void Say(const std::string& line) const {
-      const std::string text = line + "\n";
-      if (write(out, text.data(), text.size()) < 0) _exit(1);
-    }
-    // Empty: the other end is gone.
-    std::string Hear() const {
-      std::string line;
-      char next = 0;
-      while (read(in, &next, 1) == 1 && next != '\n') line.push_back(next);
-      return line;
-    }
-  };
-  using Body = std::function<absl::Status(const Wires& test)>;
-
-  explicit Launcher(const Body& body) {
-    std::array<int, 2> up;
-    std::array<int, 2> down;
-    EXPECT_EQ(pipe(up.data()), 0);
-    EXPECT_EQ(pipe(down.data()), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const Wires test{.out = up[1], .in = down[0]};
-      close(down[1]);
-      close(up[0]);
-      const absl::Status entered = EnterPrivateNetwork();
-      const absl::Status done = entered.ok() ? body(test) : entered;
-      const bool skipped = ExitCodeOf(done) == ExitCode::kSkipped;
-      test.Say(done.ok() ? "ok" : absl::StrCat(skipped ? kSkip : "", done.message()));
-      _exit(0);
-    }
-    close(up[1]);
-    close(down[0]);
-    wires_ = {.out = down[1], .in = up[0]};
-  }
-  ~Launcher() {
-    kill(pid_, SIGKILL);
-    End();
-    close(wires_.out);
-    close(wires_.in);
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-
-  const Wires& wires() const { return wires_; }
-  void Kill() {
-    kill(pid_, SIGKILL);
-    End();
-  }
-
- private:
-  void End() {
-    if (!ended_) waitpid(pid_, nullptr, 0);
-    ended_ = true;
-  }
-
-  pid_t pid_ = -1;
-  bool ended_ = false;
-  Wires wires_;
-};
-
-// "ok", or what went wrong.
-std::string RunLauncher(const std::function<absl::Status()>& body) {
-  const Launcher launcher([&](const Launcher::Wires&) { return body(); });
-  return launcher.wires().Hear();
-}
 
 HostPlan Plan(int workers, int servers, const std::string& second_rack = "") {
   JobSpec spec;
@@ -233,14 +155,6 @@ std::string CongestionControlOf(const FileDescriptor& socket) {
     return "unknown";
   }
   return name.data();
-}
-
-std::set<std::string> InterfacesHere() {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator("/sys/class/net")) {
-    names.insert(entry.path().filename());
-  }
-  return names;
 }
 
 // "4026531840": the number of a namespace, by an open descriptor or a path.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "experiments/config_check.h"
+#include "common/job_plan.h"
 #include "experiments/hosts/host_settings.h"
 #include "glog/logging.h"
 
@@ -25,8 +25,9 @@ std::string Address(const char* network, int host) {
 std::string Switch(int rack) { return absl::StrCat("switch-", rack); }
 
 // A token bucket: `rate`, and at most `burst` at once. What waits beyond `limit` is
-// dropped.
+// dropped. 0: no limit.
 std::string Shape(const std::string& interface, int64_t bit_s, const HostPlan& plan) {
+  if (bit_s == 0) return "";
   return absl::StrCat("qdisc add dev ", interface, " root tbf rate ", bit_s, "bit burst ",
                       plan.burst_bytes, " limit ", plan.queue_bytes, "\n");
 }
@@ -48,18 +49,21 @@ std::string AddPort(const std::string& name, const std::string& bridge,
 
 int HostPlan::HostOf(absl::string_view process) const {
   const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& planned) {
-    return planned.name == process;
+    const auto& processes = planned.processes;
+    return std::find(processes.begin(), processes.end(), process) != processes.end();
   });
   CHECK(host != hosts.end()) << process << " has no host";
   return static_cast<int>(host - hosts.begin());
 }
 
-bool OnHosts(const JobSpec& spec) {
-  return ResolveCluster(spec.experiment(), spec.arm()).has_hosts();
-}
+std::string DataAddress(int host) { return Address(kDataNetwork, host); }
+
+std::string ControlAddress(int host) { return Address(kControlNetwork, host); }
+
+bool OnHosts(const JobSpec& spec) { return HostsOf(spec) != nullptr; }
 
 HostPlan PlanHosts(const JobSpec& spec) {
-  const Hosts settings = ResolveCluster(spec.experiment(), spec.arm()).hosts();
+  const Hosts& settings = *CHECK_NOTNULL(HostsOf(spec));
   HostPlan plan;
   plan.queue_bytes = settings.queue_bytes();
   plan.burst_bytes = settings.burst_bytes();
@@ -70,11 +74,12 @@ HostPlan PlanHosts(const JobSpec& spec) {
     const int host = static_cast<int>(plan.hosts.size());
     const auto& second = settings.racks().second();
     PlannedHost planned{.name = name,
+                        .processes = {name},
                         .rack = std::ranges::count(second, name) > 0 ? 1 : 0,
                         .send_bit_s = BitPerSecond(settings.link_mbit_s()),
                         .receive_bit_s = BitPerSecond(settings.link_mbit_s()),
-                        .data_address = Address(kDataNetwork, host),
-                        .control_address = Address(kControlNetwork, host)};
+                        .data_address = DataAddress(host),
+                        .control_address = ControlAddress(host)};
     for (const HostLink& link : settings.links()) {
       if (link.host() != name) continue;
       planned.send_bit_s = BitPerSecond(link.send_mbit_s());
@@ -83,7 +88,14 @@ HostPlan PlanHosts(const JobSpec& spec) {
     plan.hosts.push_back(planned);
   };
   for (int rank = 0; rank < spec.workers(); ++rank) add(absl::StrCat("worker ", rank));
-  for (int rank = 0; rank < spec.servers(); ++rank) add(absl::StrCat("server ", rank));
+  for (int rank = 0; rank < spec.servers(); ++rank) {
+    const std::string name = absl::StrCat("server ", rank);
+    if (const auto worker = PeerOnHost(spec, rank)) {
+      plan.hosts[*worker].processes.push_back(name);
+    } else {
+      add(name);
+    }
+  }
   return plan;
 }
 

@@ -14,16 +14,22 @@
 namespace psring {
 
 struct PlannedHost {
-  std::string name;  // Of its process: "worker 1", "server 0".
+  std::string name;  // Of its first process: "worker 1", "server 0".
+  std::vector<std::string> processes;
   int rack = 0;
-  int64_t send_bit_s = 0;
+  int64_t send_bit_s = 0;  // 0: no limit.
   int64_t receive_bit_s = 0;
   std::string data_address;     // What other hosts reach it at, over its shaped link.
   std::string control_address;  // What it reaches the coordinator from.
 };
 
+// The two addresses of the host of this index.
+std::string DataAddress(int host);
+std::string ControlAddress(int host);
+
 struct HostPlan {
-  // Each process has a host of its own: workers in rank order, then servers.
+  // Each process has a host of its own: workers in rank order, then servers. Or servers
+  // are on the hosts of the workers of the same ranks.
   std::vector<PlannedHost> hosts;
   int64_t queue_bytes = 0;
   int64_t burst_bytes = 0;
@@ -35,7 +41,7 @@ struct HostPlan {
   static constexpr char kCoordinatorAddress[] = "10.78.0.1";
 
   int racks() const { return racks_bit_s ? 2 : 1; }
-  // Its index in `hosts`; the plan has it.
+  // The index in `hosts` of the process's; the plan has it.
   int HostOf(absl::string_view process) const;
 };
 

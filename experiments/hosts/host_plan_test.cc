@@ -32,17 +32,39 @@ JobSpec MakeSpec(int workers, int servers) {
 
 TEST(HostPlanTest, EachProcessHasAHostWithItsSpeeds) {
   const HostPlan plan = PlanHosts(MakeSpec(2, 1));
-  EXPECT_THAT(
-      plan.hosts,
-      ElementsAre(
-          FieldsAre("worker 0", 0, 100'000'000, 100'000'000, "10.77.0.2", "10.78.0.2"),
-          FieldsAre("worker 1", 0, 100'000'000, 100'000'000, "10.77.0.3", "10.78.0.3"),
-          FieldsAre("server 0", 0, 400'000'000, 12'500'000, "10.77.0.4", "10.78.0.4")));
+  EXPECT_THAT(plan.hosts,
+              ElementsAre(FieldsAre("worker 0", ElementsAre("worker 0"), 0, 100'000'000,
+                                    100'000'000, "10.77.0.2", "10.78.0.2"),
+                          FieldsAre("worker 1", ElementsAre("worker 1"), 0, 100'000'000,
+                                    100'000'000, "10.77.0.3", "10.78.0.3"),
+                          FieldsAre("server 0", ElementsAre("server 0"), 0, 400'000'000,
+                                    12'500'000, "10.77.0.4", "10.78.0.4")));
   EXPECT_EQ(plan.HostOf("server 0"), 2);
   EXPECT_EQ(plan.queue_bytes, 7000);
   EXPECT_EQ(plan.burst_bytes, 3000);
   EXPECT_EQ(plan.congestion_control, "reno");
   EXPECT_EQ(plan.racks(), 1);
+}
+
+TEST(HostPlanTest, ColocatedServersAreOnTheHostsOfTheWorkersOfTheirRanks) {
+  JobSpec spec = MakeSpec(3, 2);
+  Hosts& hosts = *spec.mutable_experiment()->mutable_cluster()->mutable_hosts();
+  hosts.set_colocated_servers(true);
+  hosts.mutable_links(0)->set_host("worker 1");
+  const HostPlan plan = PlanHosts(spec);
+  ASSERT_EQ(plan.hosts.size(), 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(plan.hosts[rank].name, "worker " + std::to_string(rank));
+    EXPECT_EQ(plan.HostOf("worker " + std::to_string(rank)), rank);
+  }
+  EXPECT_THAT(plan.hosts[0].processes, ElementsAre("worker 0", "server 0"));
+  EXPECT_THAT(plan.hosts[1].processes, ElementsAre("worker 1", "server 1"));
+  EXPECT_THAT(plan.hosts[2].processes, ElementsAre("worker 2"));
+  EXPECT_EQ(plan.HostOf("server 0"), 0);
+  EXPECT_EQ(plan.HostOf("server 1"), 1);
+  EXPECT_EQ(plan.hosts[1].send_bit_s, 400'000'000);
+  EXPECT_EQ(plan.hosts[2].send_bit_s, 100'000'000);
+  EXPECT_EQ(LinksOf(plan).size(), 6);
 }
 
 TEST(HostPlanTest, AnArmsOwnHostsReplaceTheExperiments) {

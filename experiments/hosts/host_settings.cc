@@ -30,6 +30,8 @@ constexpr int64_t kLeastBurstBytes = 32 << 10;
 constexpr double kQueueSeconds = 0.008;
 constexpr double kBurstSeconds = 0.001;
 
+constexpr int64_t kMostDelayMs = 10'000;
+
 // Whether `name` is `prefix` and a number below `count`, written as we write it.
 bool Names(absl::string_view name, absl::string_view prefix, int64_t count) {
   const absl::string_view whole = name;
@@ -40,12 +42,17 @@ bool Names(absl::string_view name, absl::string_view prefix, int64_t count) {
 
 class Checker {
  public:
-  Checker(int64_t workers, int64_t servers, const std::string& path,
+  Checker(int64_t workers, int64_t servers, absl::Duration stall, const std::string& path,
           const FieldOrigins& origins)
-      : workers_(workers), servers_(servers), path_(path), origins_(origins) {}
+      : workers_(workers),
+        servers_(servers),
+        stall_(stall),
+        path_(path),
+        origins_(origins) {}
 
   absl::Status Check(const Hosts& hosts) const {
     RETURN_IF_ERROR(CheckSpeed(".link_mbit_s", hosts.link_mbit_s(), /*required=*/true));
+    RETURN_IF_ERROR(CheckDelay(".delay_ms", hosts.delay_ms()));
     std::set<std::string> seen;
     for (int i = 0; i < hosts.links_size(); ++i) {
       const HostLink& link = hosts.links(i);
@@ -54,6 +61,7 @@ class Checker {
       RETURN_IF_ERROR(CheckSpeed(field + ".send_mbit_s", link.send_mbit_s(), false));
       RETURN_IF_ERROR(
           CheckSpeed(field + ".receive_mbit_s", link.receive_mbit_s(), false));
+      RETURN_IF_ERROR(CheckDelay(field + ".delay_ms", link.delay_ms()));
     }
     RETURN_IF_ERROR(CheckBytes(".queue_bytes", hosts.queue_bytes(), kMostQueueBytes));
     RETURN_IF_ERROR(CheckBytes(".burst_bytes", hosts.burst_bytes(), kMostBurstBytes));
@@ -77,6 +85,24 @@ class Checker {
     if (mbit >= kSlowestMbit && mbit <= kFastestMbit) return absl::OkStatus();
     return Wrong(field, written ? absl::StrCat("is ", mbit) : "missing",
                  absl::StrCat(kSlowestMbit, " to ", WithThousands(kFastestMbit)));
+  }
+
+  absl::Status CheckDelay(const std::string& field, double ms) const {
+    const std::string range = absl::StrCat("0 to ", WithThousands(kMostDelayMs));
+    if (!(ms >= 0 && ms <= static_cast<double>(kMostDelayMs))) {
+      return Wrong(field, absl::StrCat("is ", ms), range);
+    }
+    // What an all-reduce of a ring and an exchange with a server take, each over two
+    // links, must be far from what is taken for a stall.
+    const int64_t ways = 2 * std::max<int64_t>(workers_ - 1, 1);
+    const absl::Duration longest = ways * 2 * absl::Milliseconds(ms);
+    if (longest <= stall_ / 2) return absl::OkStatus();
+    return Wrong(
+        field,
+        absl::StrCat("is ", ms, ", and ", ways, " ways over two such links take ",
+                     absl::FormatDuration(longest)),
+        absl::StrCat(range, ", with which they take at most half of ",
+                     "liveness.stall_seconds, ", absl::FormatDuration(stall_ / 2)));
   }
 
   absl::Status CheckBytes(const std::string& field, int64_t bytes, int64_t most) const {
@@ -121,17 +147,37 @@ class Checker {
 
   const int64_t workers_;
   const int64_t servers_;
+  const absl::Duration stall_;
   const std::string& path_;
   const FieldOrigins& origins_;
 };
 
 std::string Speed(double mbit) { return absl::StrCat(mbit); }
 
+// Nothing where there is none.
+std::string DescribeDelays(const Hosts& hosts) {
+  bool any = hosts.delay_ms() > 0;
+  std::vector<std::string> others;
+  for (const HostLink& link : hosts.links()) {
+    if (!link.has_delay_ms() || link.delay_ms() == hosts.delay_ms()) continue;
+    any = true;
+    others.push_back(absl::StrCat(link.host(), ": ", link.delay_ms(), " ms"));
+  }
+  if (!any) return "";
+  return absl::StrCat(
+      ", ", hosts.delay_ms(), " ms delay of each link",
+      others.empty() ? "" : absl::StrCat(" (", absl::StrJoin(others, "; "), ")"),
+      ", added by psring's transports");
+}
+
 }  // namespace
 
 absl::Status CheckHosts(const Hosts& hosts, int64_t workers, int64_t servers,
-                        const std::string& path, const FieldOrigins& origins) {
-  return Checker(workers, servers, path, origins).Check(hosts);
+                        absl::Duration stall, const std::string& path,
+                        const FieldOrigins& origins) {
+  // Servers on the workers' hosts have none that could be named.
+  const int64_t own = hosts.colocated_servers() ? 0 : servers;
+  return Checker(workers, own, stall, path, origins).Check(hosts);
 }
 
 void FillHostDefaults(Hosts* hosts) {
@@ -139,6 +185,9 @@ void FillHostDefaults(Hosts* hosts) {
   for (HostLink& link : *hosts->mutable_links()) {
     if (link.send_mbit_s() == 0) link.set_send_mbit_s(hosts->link_mbit_s());
     if (link.receive_mbit_s() == 0) link.set_receive_mbit_s(hosts->link_mbit_s());
+    if (!link.has_delay_ms() && hosts->delay_ms() > 0) {
+      link.set_delay_ms(hosts->delay_ms());
+    }
     fastest = std::max({fastest, link.send_mbit_s(), link.receive_mbit_s()});
   }
   if (hosts->has_racks()) fastest = std::max(fastest, hosts->racks().link_mbit_s());
@@ -168,12 +217,15 @@ std::string DescribeHosts(const Hosts& hosts) {
   absl::StrAppend(&text, ", queues of ", WithThousands(hosts.queue_bytes()),
                   " bytes, bursts of ", WithThousands(hosts.burst_bytes()), " bytes, ",
                   CongestionControlName(hosts));
+  if (hosts.colocated_servers()) {
+    absl::StrAppend(&text, ", server k on the host of worker k");
+  }
   if (hosts.has_racks()) {
     absl::StrAppend(&text, ", ", Speed(hosts.racks().link_mbit_s()),
                     " Mbit/s between two racks, the second with ",
                     absl::StrJoin(hosts.racks().second(), ", "));
   }
-  return text;
+  return text + DescribeDelays(hosts);
 }
 
 }  // namespace psring

@@ -1,5 +1,7 @@
 #include "experiments/hosts/kernel_statistics.h"
 
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -108,6 +110,13 @@ absl::StatusOr<ProcessorTimes> ParseProcessorTimes(absl::string_view text) {
   ProcessorTimes times{.idle = tick * (ticks[kIdle] + ticks[kInputWait])};
   for (size_t i = 0; i < kParts; ++i) times.total += tick * ticks[i];
   return times;
+}
+
+absl::StatusOr<ProcessorTimes> ReadProcessorTimes() {
+  std::ifstream file("/proc/stat");
+  std::string line;
+  std::getline(file, line);
+  return ParseProcessorTimes(line);
 }
 
 }  // namespace psring

@@ -1,4 +1,5 @@
-// What the kernel and its tools print about links and processors, as numbers. Pure.
+// What the kernel and its tools print about links and processors, as numbers. Pure, but
+// for ReadProcessorTimes.
 #ifndef PSRING_EXPERIMENTS_HOSTS_KERNEL_STATISTICS_H_
 #define PSRING_EXPERIMENTS_HOSTS_KERNEL_STATISTICS_H_
 
@@ -47,6 +48,8 @@ struct ProcessorTimes {
   absl::Duration total = absl::ZeroDuration();
 };
 absl::StatusOr<ProcessorTimes> ParseProcessorTimes(absl::string_view text);
+// As they are now.
+absl::StatusOr<ProcessorTimes> ReadProcessorTimes();
 
 }  // namespace psring
 

@@ -10,6 +10,9 @@
 
 namespace psring {
 
+// Below this share of idle processors they, and not the links, may have been the limit.
+inline constexpr double kIdleEnough = 0.1;
+
 // One direction of one link. Counters start at zero with the run.
 struct LinkReading {
   std::string host;  // "worker 1", or "rack 0" for the link to the other rack.

@@ -1,14 +1,20 @@
 #include "experiments/hosts/link_sampler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "common/time_source.h"
 
 namespace psring {
 namespace {
 
-constexpr absl::Duration kInterval = absl::Seconds(1);
+// A reading takes about 3 ms of processor time for each host, and arms run on the same
+// processors: readings are to take a twentieth of one at most. So pauses are as many
+// times as long as the reading before, between four readings a second and one.
+constexpr int kPauseFactor = 19;
+constexpr absl::Duration kShortestPause = absl::Milliseconds(250);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
 }  // namespace
 
@@ -33,7 +39,9 @@ absl::Status LinkSampler::Stop() {
 
 void LinkSampler::Sample() {
   if (!status().ok()) return;
+  const RealTime time;
   const absl::StatusOr<HostsReading> reading = network_->Read();
+  pause_ = std::clamp(time.Elapsed() * kPauseFactor, kShortestPause, kLongestPause);
   if (reading.ok()) {
     take_(*reading);
   } else {
@@ -46,7 +54,7 @@ void LinkSampler::Run() {
   while (true) {
     {
       MutexLock lock(&mutex_);
-      const auto next = SteadyDeadline(kInterval);
+      const auto next = SteadyDeadline(pause_);
       bool expired = false;
       while (!stop_ && !expired) expired = stopped_.WaitUntil(&mutex_, next);
       if (stop_) return;

@@ -6,14 +6,16 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 #include "experiments/hosts/host_network.h"
 #include "experiments/hosts/link_reading.h"
 
 namespace psring {
 
-// A reading at the start, one a second in a thread of its own, and one at the end. After
-// the first error nothing is read any more.
+// A reading at the start, four a second in a thread of its own (fewer, where reading
+// takes long: down to one), and one at the end. After the first error nothing is read any
+// more.
 class LinkSampler {
  public:
   // Called in one thread at a time.
@@ -37,6 +39,7 @@ class LinkSampler {
 
   const HostNetwork* const network_;
   const Take take_;
+  absl::Duration pause_;  // Until the next reading. The thread's, and before it starts.
 
   mutable Mutex mutex_;
   CondVar stopped_;

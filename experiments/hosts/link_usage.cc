@@ -1,6 +1,7 @@
 #include "experiments/hosts/link_usage.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -11,15 +12,20 @@
 namespace psring {
 namespace {
 
-// Until the last step of the slowest worker has ended.
-double TrainingSeconds(const ArmRecords& records) {
+// From the first step's beginning to the last one's end, of all workers. The first
+// distribution of parameters is before.
+double SecondsOfSteps(const ArmRecords& records) {
+  int64_t begin_ns = std::numeric_limits<int64_t>::max();
   int64_t end_ns = 0;
   for (const auto& rank : records.steps) {
     if (rank.empty()) continue;
+    begin_ns = std::min(begin_ns, rank.front().start_ns());
     end_ns = std::max(end_ns, rank.back().start_ns() + rank.back().total_ns());
   }
-  return static_cast<double>(end_ns) / 1e9;
+  return end_ns == 0 ? 0 : static_cast<double>(end_ns - begin_ns) / 1e9;
 }
+
+bool IsRack(const std::string& host) { return absl::StartsWith(host, "rack"); }
 
 double Share(int64_t part, int64_t rest) {
   return part == 0 ? 0 : static_cast<double>(part) / static_cast<double>(part + rest);
@@ -30,23 +36,20 @@ double ShareOfSteps(const LinkDirection& link,
                     const std::vector<EndpointTraffic>& endpoints) {
   int64_t steps = 0;
   int64_t others = 0;
+  const bool between_racks = IsRack(link.host);  // Nobody's own.
   for (const EndpointTraffic& endpoint : endpoints) {
-    if (endpoint.name == link.host) {
-      return link.out
-                 ? Share(endpoint.payload_out,
-                         endpoint.initial_out + endpoint.snapshot_out)
-                 : Share(endpoint.payload_in, endpoint.initial_in + endpoint.snapshot_in);
-    }
-    steps += endpoint.payload_out;
-    others += endpoint.initial_out + endpoint.snapshot_out;
+    if (!between_racks && endpoint.host != link.host) continue;
+    const LinkPayload payload = LinkPayloadOf(endpoint, between_racks || link.out);
+    steps += payload.steps;
+    others += payload.other;
   }
-  return Share(steps, others);  // A link between racks is nobody's own.
+  return Share(steps, others);
 }
 
-double HotSpotFactor(const std::vector<LinkUse>& links) {
+void FindHotSpot(LinkUsage* usage) {
   std::map<std::string, double> larger;
-  for (const LinkUse& link : links) {
-    if (absl::StartsWith(link.host, "rack")) continue;
+  for (const LinkUse& link : usage->links) {
+    if (IsRack(link.host)) continue;
     double& bytes = larger[link.host];
     bytes = std::max(bytes, link.bytes);
   }
@@ -54,12 +57,15 @@ double HotSpotFactor(const std::vector<LinkUse>& links) {
   double workers = 0;
   double sum = 0;
   for (const auto& [host, bytes] : larger) {
-    most = std::max(most, bytes);
+    if (bytes > most) {
+      most = bytes;
+      usage->hot_host = host;
+    }
     if (!absl::StartsWith(host, "worker")) continue;
     ++workers;
     sum += bytes;
   }
-  return sum == 0 ? 0 : most / (sum / workers);
+  usage->hot_spot_factor = sum == 0 ? 0 : most / (sum / workers);
 }
 
 // Null: it was not read.
@@ -71,8 +77,9 @@ const LinkReading* Find(const HostsReading& reading, const LinkUse& link) {
   return found == reading.links.end() ? nullptr : &*found;
 }
 
-// Over the intervals between readings in which the link has carried something.
-double IdleWhileInUse(const std::vector<HostsReading>& readings, const LinkUse& link) {
+// Fills in what the intervals say in which the busiest link has carried something.
+void WatchBusiest(const std::vector<HostsReading>& readings, LinkUsage* usage) {
+  const LinkUse& link = usage->links[usage->busiest];
   absl::Duration idle = absl::ZeroDuration();
   absl::Duration total = absl::ZeroDuration();
   for (size_t i = 1; i < readings.size(); ++i) {
@@ -81,18 +88,26 @@ double IdleWhileInUse(const std::vector<HostsReading>& readings, const LinkUse& 
     const LinkReading* const was = Find(before, link);
     const LinkReading* const is = Find(after, link);
     if (was == nullptr || is == nullptr || was->bytes == is->bytes) continue;
+    const double seconds = absl::ToDoubleSeconds(after.time - before.time);
+    const double bits = 8 * static_cast<double>(is->bytes - was->bytes);
+    ++usage->intervals_in_use;
+    usage->seconds_in_use += seconds;
+    usage->peak_utilisation = std::max(
+        usage->peak_utilisation, bits / (static_cast<double>(link.bit_s) * seconds));
     idle += after.idle - before.idle;
     total += after.processors - before.processors;
   }
-  return total == absl::ZeroDuration() ? 0 : absl::FDivDuration(idle, total);
+  if (total > absl::ZeroDuration()) {
+    usage->idle_processors = absl::FDivDuration(idle, total);
+  }
 }
 
 }  // namespace
 
 std::optional<LinkUsage> LinkUsageOf(const JobSpec& spec, const ArmRecords& records,
                                      const std::vector<EndpointTraffic>& endpoints) {
-  const double training = TrainingSeconds(records);
-  if (!OnHosts(spec) || records.readings.empty() || training == 0 ||
+  const double steps = SecondsOfSteps(records);
+  if (!OnHosts(spec) || records.readings.empty() || steps == 0 ||
       records.moving == absl::ZeroDuration()) {
     return std::nullopt;
   }
@@ -105,7 +120,7 @@ std::optional<LinkUsage> LinkUsageOf(const JobSpec& spec, const ArmRecords& reco
     use.bytes = static_cast<double>(total->bytes) * ShareOfSteps(link, endpoints);
     const double seconds = use.bytes * 8 / static_cast<double>(link.bit_s);
     use.utilisation = seconds / usage.moving_seconds;
-    use.share_of_steps = seconds / training;
+    use.share_of_steps = seconds / steps;
     use.dropped = total->dropped;
     for (const HostsReading& reading : records.readings) {
       const LinkReading* const then = Find(reading, use);
@@ -119,8 +134,15 @@ std::optional<LinkUsage> LinkUsageOf(const JobSpec& spec, const ArmRecords& reco
       [](const LinkUse& a, const LinkUse& b) { return a.utilisation < b.utilisation; });
   if (busiest->bytes == 0) return std::nullopt;
   usage.busiest = static_cast<int>(busiest - usage.links.begin());
-  usage.hot_spot_factor = HotSpotFactor(usage.links);
-  usage.idle_processors = IdleWhileInUse(records.readings, *busiest);
+  FindHotSpot(&usage);
+  if (const auto floor = FloorOf(spec, records.probed_links); floor.ok()) {
+    usage.floor = *floor;
+    usage.over_floor =
+        usage.moving_seconds / static_cast<double>(spec.steps()) / floor->seconds;
+  } else {
+    usage.no_floor = std::string(floor.status().message());
+  }
+  WatchBusiest(records.readings, &usage);
   return usage;
 }
 

@@ -7,11 +7,12 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/address_sanitizer.h"
 #include "common/errors.h"
 #include "experiments/bench/rank.h"
 #include "mpi.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PSRING_ADDRESS_SANITIZER
 // Open MPI never frees some of its memory, and has unloaded the plugins that made it by
 // the time that leaks are looked for, so that they cannot be told by their names.
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }

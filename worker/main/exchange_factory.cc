@@ -1,20 +1,27 @@
 #include "worker/main/exchange_factory.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/link_delay.h"
 #include "common/liveness.h"
+#include "common/memory_gauge.h"
+#include "common/partition.h"
 #include "common/status_macros.h"
+#include "common/wire_type.h"
 #include "ring/algorithm_by_size.h"
 #include "ring/collectives.h"
+#include "ring/delayed_transport.h"
 #include "ring/grpc_transport.h"
 #include "ring/ring_exchange.h"
 #include "ring/shared_memory_collectives.h"
 #include "ring/tcp_rendezvous.h"
 #include "ring/transport_collectives.h"
 #include "server/policies.h"
+#include "worker/delayed_parameter_channel.h"
 #include "worker/grpc_parameter_channel.h"
 #include "worker/local_exchange.h"
 #include "worker/parameter_server_exchange.h"
@@ -27,13 +34,24 @@ namespace {
 // its own error is for when those fail.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
+// What a link with a delay holds in any case.
+constexpr int64_t kLeastHeldBytes = 1 << 20;
+
 using MadeExchange = absl::StatusOr<WorkerExchange>;
+
+// Null with fp32, which needs no buffers.
+std::shared_ptr<MemoryGauge> WireMemory(const JobSpec& spec, MemoryGauges* memory) {
+  if (WireType(spec.arm().wire()).is_fp32()) return nullptr;
+  return memory->Of(memory_purpose::kWireBuffers);
+}
 
 MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                                          const TimeSource* time,
-                                         CoordinatorClient& client) {
+                                         CoordinatorClient& client,
+                                         MemoryGauges* memory) {
   ASSIGN_OR_RETURN(const auto policy, MakePolicy(client.spec().arm().parameter_server(),
                                                  client.spec().workers()));
+  absl::Duration longest = absl::ZeroDuration();
   std::vector<std::unique_ptr<ParameterChannel>> channels;
   for (int server = 0; server < client.spec().servers(); ++server) {
     GrpcParameterChannelOptions options;
@@ -47,10 +65,24 @@ MadeExchange MakeParameterServerExchange(int rank, const JobPlan& plan,
                             kPatience;
     ASSIGN_OR_RETURN(options.address,
                      client.Get(absl::StrCat("endpoint/server ", server)));
-    channels.push_back(NewGrpcParameterChannel(std::move(options)));
+    auto channel = NewGrpcParameterChannel(std::move(options));
+    const absl::Duration delay = DelayToServer(client.spec(), rank, server);
+    longest = std::max(longest, delay);
+    if (delay > absl::ZeroDuration()) {
+      channel =
+          std::make_unique<DelayedParameterChannel>(std::move(channel), delay, time);
+    }
+    channels.push_back(std::move(channel));
   }
-  auto exchange = std::make_unique<ParameterServerExchange>(rank, plan.slots,
-                                                            std::move(channels), time);
+  // In lockstep, and in no other mode, every answer waits for all workers.
+  int64_t window_bytes = ParameterServerExchange::kNoWindow;
+  if (policy->promise().lockstep && client.spec().workers() > 1) {
+    window_bytes = ParameterServerExchange::WindowBytes(
+        plan.slots, client.spec().workers(), BytesWithin(client.spec(), 2 * longest));
+  }
+  auto exchange = std::make_unique<ParameterServerExchange>(
+      rank, plan.slots, std::move(channels), time, PeerOnHost(client.spec(), rank),
+      window_bytes, client.spec().arm().wire(), WireMemory(client.spec(), memory));
   SnapshotReader read =
       [servers = exchange.get()](
           int64_t step, std::span<float> parameters) -> absl::StatusOr<EvaluationRecord> {
@@ -88,9 +120,26 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectRanks(
   return connect(std::move(listener), self, addresses, spin, endpoint.rendezvous_timeout);
 }
 
+// As it is, where no link has a delay.
+std::unique_ptr<Transport> WithDelays(std::unique_ptr<Transport> transport,
+                                      const JobSpec& spec, const TimeSource* time) {
+  DelayedTransport::Options options;
+  absl::Duration longest = absl::ZeroDuration();
+  for (const int peer : transport->peers()) {
+    const absl::Duration delay = DelayBetweenWorkers(spec, transport->rank(), peer);
+    options.delays[peer] = delay;
+    longest = std::max(longest, delay);
+  }
+  if (longest == absl::ZeroDuration()) return transport;
+  // More than what is on its way at full speed, as bytes leave in bursts.
+  options.most_held_bytes = kLeastHeldBytes + 2 * BytesWithin(spec, longest);
+  return std::make_unique<DelayedTransport>(std::move(transport), std::move(options),
+                                            time);
+}
+
 absl::StatusOr<std::unique_ptr<Collectives>> ConnectCollectives(
     const Endpoint& endpoint, int rank, const GradientMemory& gradients,
-    CoordinatorClient& client) {
+    const TimeSource* time, CoordinatorClient& client) {
   const JobSpec& spec = client.spec();
   const RingMode& settings = spec.arm().ring();
   const absl::Duration stall_timeout =
@@ -125,21 +174,47 @@ absl::StatusOr<std::unique_ptr<Collectives>> ConnectCollectives(
                        ConnectRanks<PeerListener>(ConnectPeers, endpoint, self, peers,
                                                   settings.spin(), client));
     }
+    transport = WithDelays(std::move(transport), spec, time);
   }
   return std::make_unique<TransportCollectives>(rank, std::move(transport), options);
 }
 
+// Where every rank has all of the state: an equal part for each to write.
+std::vector<StateSlice> ShareOf(const std::vector<StateSlice>& all, int ranks, int rank) {
+  std::vector<StateSlice> share;
+  for (const StateSlice& slice : all) {
+    const Range part = PartitionRange(slice.range.count, ranks, rank);
+    StateSlice& own = share.emplace_back();
+    own.range = {.begin = slice.range.begin + part.begin, .count = part.count};
+    for (const std::span<float> array : slice.state) {
+      own.state.push_back(array.subspan(part.begin, part.count));
+    }
+  }
+  return share;
+}
+
 MadeExchange MakeRingExchange(const Endpoint& endpoint, int rank, const JobPlan& plan,
                               const GradientMemory& gradients, const TimeSource* time,
-                              CoordinatorClient& client) {
+                              CoordinatorClient& client, MemoryGauges* memory) {
   ASSIGN_OR_RETURN(std::unique_ptr<Collectives> collectives,
-                   ConnectCollectives(endpoint, rank, gradients, client));
+                   ConnectCollectives(endpoint, rank, gradients, time, client));
   const JobSpec& spec = client.spec();
+  std::optional<int> shard;
+  if (spec.arm().ring().sharded_optimizer()) shard = RingOrderOf(spec).PositionOf(rank);
+  auto exchange = std::make_unique<RingExchange>(
+      spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
+      StepConstantsOf(client), std::move(collectives), time,
+      RingExchangeOptions{.shard = shard,
+                          .contributors = ContributorsOf(spec),
+                          .wire = spec.arm().wire(),
+                          .state_memory = memory->Of(memory_purpose::kOptimizerState),
+                          .wire_memory = WireMemory(spec, memory)});
+  const std::vector<StateSlice> state = exchange->state();
   return WorkerExchange{
-      .exchange = std::make_unique<RingExchange>(
-          spec.workers(), plan.buckets, spec.experiment().training().optimizer(),
-          StepConstantsOf(client), std::move(collectives), time),
-      .steps = spec.steps()};
+      .exchange = std::move(exchange),
+      .steps = spec.steps(),
+      .state = state,
+      .checkpointed = shard ? state : ShareOf(state, spec.workers(), rank)};
 }
 
 }  // namespace
@@ -168,18 +243,23 @@ absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
                                             const JobPlan& plan,
                                             const GradientMemory& gradients,
                                             const TimeSource* time,
-                                            CoordinatorClient& client) {
+                                            CoordinatorClient& client,
+                                            MemoryGauges* memory) {
   switch (client.spec().arm().mode_case()) {
     case Arm::kParameterServer:
-      return MakeParameterServerExchange(rank, plan, time, client);
+      return MakeParameterServerExchange(rank, plan, time, client, memory);
     case Arm::kRing:
-      return MakeRingExchange(endpoint, rank, plan, gradients, time, client);
-    case Arm::kLocal:
-      return WorkerExchange{
-          .exchange = std::make_unique<LocalExchange>(
-              plan.buckets, client.spec().experiment().training().optimizer(),
-              StepConstantsOf(client), time),
-          .steps = client.spec().steps()};
+      return MakeRingExchange(endpoint, rank, plan, gradients, time, client, memory);
+    case Arm::kLocal: {
+      auto exchange = std::make_unique<LocalExchange>(
+          plan.buckets, client.spec().experiment().training().optimizer(),
+          StepConstantsOf(client), time, memory->Of(memory_purpose::kOptimizerState));
+      const std::vector<StateSlice> state = exchange->state();
+      return WorkerExchange{.exchange = std::move(exchange),
+                            .steps = client.spec().steps(),
+                            .state = state,
+                            .checkpointed = state};
+    }
     case Arm::MODE_NOT_SET:
       break;
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/coordinator_client.h"
@@ -14,6 +15,8 @@
 #include "common/gradient_exchange.h"
 #include "common/job_plan.h"
 #include "common/member_process.h"
+#include "common/memory_gauge.h"
+#include "common/state_slice.h"
 #include "common/time_source.h"
 #include "proto/coordinator.pb.h"
 #include "proto/record.pb.h"
@@ -47,16 +50,23 @@ struct WorkerExchange {
   // Where set, others keep the snapshots of the run, and this fetches one when training
   // has ended everywhere; by the training thread, while the exchange lives.
   SnapshotReader read_snapshot = nullptr;
+  // The optimizer's state where this worker has it, to be restored before Bind; and the
+  // part of it, which no other has to, that this one writes into checkpoints. Both are
+  // empty where others own the parameters.
+  std::vector<StateSlice> state = {};
+  std::vector<StateSlice> checkpointed = {};
 };
 
 // Finds this worker's peers through the coordinator and connects to them. `gradients` are
-// those that will be bound; `time` and `client` outlive the exchange. Errors:
-// kDeadlineExceeded, a peer did not come in time; otherwise as the exchanges'.
+// those that will be bound; `time` and `client` outlive the exchange, whose buffers
+// `memory` counts. Errors: kDeadlineExceeded, a peer did not come in time; otherwise as
+// the exchanges'.
 absl::StatusOr<WorkerExchange> MakeExchange(const Endpoint& endpoint, int rank,
                                             const JobPlan& plan,
                                             const GradientMemory& gradients,
                                             const TimeSource* time,
-                                            CoordinatorClient& client);
+                                            CoordinatorClient& client,
+                                            MemoryGauges* memory);
 
 }  // namespace psring
 

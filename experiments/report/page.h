@@ -1,0 +1,47 @@
+// The page of a run: one HTML file that needs nothing else, and makes no request.
+#ifndef PSRING_EXPERIMENTS_REPORT_PAGE_H_
+#define PSRING_EXPERIMENTS_REPORT_PAGE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "experiments/arm_runs.h"
+#include "experiments/report/contest.h"
+#include "experiments/report/curves.h"
+#include "experiments/report/exchange_line.h"
+#include "experiments/report/run_results.h"
+#include "experiments/report/traffic_picture.h"
+#include "experiments/report/verdict.h"
+
+namespace psring {
+
+// Everything that the page says and shows.
+struct PageData {
+  RunResults run;
+  std::string started;         // In words, of the first run.
+  std::vector<ArmRuns> ended;  // Of run.ended.
+  std::vector<ArmRuns> all;    // With those that did not come to their end.
+  Contest contest;             // Points into `ended`.
+  ReportVerdict verdict;
+  std::vector<TrafficPicture> pictures;
+  std::vector<Curve> losses;
+  std::vector<Curve> accuracies;
+  std::vector<ExchangeLine> exchanges;
+  std::vector<std::string> events;  // Warnings and errors, a line each.
+};
+
+// What the page brings along. `chart_library` is JavaScript with a function vegaEmbed.
+struct PageAssets {
+  absl::string_view style;
+  absl::string_view script;
+  absl::string_view chart_library;
+  absl::string_view licences;
+};
+
+// Pure.
+std::string PageHtml(const PageData& data, const PageAssets& assets);
+
+}  // namespace psring
+
+#endif  // PSRING_EXPERIMENTS_REPORT_PAGE_H_
