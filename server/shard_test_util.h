@@ -32,7 +32,7 @@ inline Contribution Own(std::vector<float> gradient) {
 }
 
 // What became of a pull. Shared with the shard, which may outlive the test's interest.
-struct Pulled {
+struct PullOutcome {
   int done = 0;  // Times.
   absl::Status status;
   int64_t version = -1;
@@ -102,9 +102,9 @@ class ShardTest : public testing::Test {
     return shard_->Push({.rank = rank, .step = step, .slot = slot, .version = version},
                         Own(std::move(gradient)));
   }
-  std::shared_ptr<Pulled> Pull(int rank, int64_t step, int slot,
-                               PullTicket* ticket = nullptr) {
-    auto pulled = std::make_shared<Pulled>();
+  std::shared_ptr<PullOutcome> Pull(int rank, int64_t step, int slot,
+                                    PullTicket* ticket = nullptr) {
+    auto pulled = std::make_shared<PullOutcome>();
     const PullTicket pull =
         shard_->Pull({.rank = rank, .step = step, .slot = slot},
                      [pulled](const absl::StatusOr<PullAnswer>& answer) {

@@ -36,7 +36,7 @@ double ProcessorSeconds(pid_t process) {
 
 void RunInTurn(const BenchmarkSettings& settings, int rounds,
                const std::vector<Way>& ways) {
-  std::vector<std::vector<Measured>> measured(ways.size());
+  std::vector<std::vector<MeasuredSteps>> measured(ways.size());
   for (int round = 0; round < rounds; ++round) {
     for (size_t way = 0; way < ways.size(); ++way) {
       measured[way].push_back(ways[way].run());
@@ -50,8 +50,8 @@ void RunInTurn(const BenchmarkSettings& settings, int rounds,
   for (size_t way = 0; way < ways.size(); ++way) {
     std::vector<double> seconds, processor, times, prices;
     for (int round = 0; round < rounds; ++round) {
-      const Measured& own = measured[way][round];
-      const Measured& first = measured[0][round];
+      const MeasuredSteps& own = measured[way][round];
+      const MeasuredSteps& first = measured[0][round];
       seconds.push_back(own.step_seconds);
       processor.push_back(own.processor_seconds / gigabytes);
       times.push_back(own.step_seconds / first.step_seconds);
@@ -65,9 +65,9 @@ void RunInTurn(const BenchmarkSettings& settings, int rounds,
 
 }  // namespace
 
-Measured MeasureSteps(const BenchmarkSettings& settings,
-                      const std::function<void(int rank, int n)>& step,
-                      std::optional<pid_t> server_process) {
+MeasuredSteps MeasureSteps(const BenchmarkSettings& settings,
+                           const std::function<void(int rank, int n)>& step,
+                           std::optional<pid_t> server_process) {
   const auto processor_seconds = [&] {
     return ProcessorSeconds(0) +
            (server_process.has_value() ? ProcessorSeconds(*server_process) : 0);

@@ -28,21 +28,21 @@ struct BenchmarkSettings {
 };
 
 // Of one way in one round.
-struct Measured {
+struct MeasuredSteps {
   double step_seconds = 0;       // Of the median step of worker 0.
   double processor_seconds = 0;  // Of all that take part, per step.
 };
 
 struct Way {
   std::string name;
-  std::function<Measured()> run;
+  std::function<MeasuredSteps()> run;
 };
 
 // Runs warm-up and steps in a thread per worker; step(rank, n) is one step. The processor
 // time is that of this process and of the server's, where it is another.
-Measured MeasureSteps(const BenchmarkSettings& settings,
-                      const std::function<void(int rank, int n)>& step,
-                      std::optional<pid_t> server_process = std::nullopt);
+MeasuredSteps MeasureSteps(const BenchmarkSettings& settings,
+                           const std::function<void(int rank, int n)>& step,
+                           std::optional<pid_t> server_process = std::nullopt);
 
 // The program: reads the flags, runs the ways and prints the table, whose ratios are to
 // the first way.

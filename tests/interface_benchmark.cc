@@ -175,7 +175,7 @@ Child<T> Fork(const std::function<void(const Send<T>&)>& run) {
 // are.
 [[noreturn]] void MeasureInterface(const BenchmarkSettings& settings,
                                    const Interface& interface,
-                                   const Send<Measured>& send) {
+                                   const Send<MeasuredSteps>& send) {
   const auto server = Fork<int>([&](const Send<int>& listening) {
     Sums sums(settings);
     ServeInterface(
@@ -188,7 +188,7 @@ Child<T> Fork(const std::function<void(const Send<T>&)>& run) {
   }
   // As in a synchronous job, a step ends for all workers together.
   std::barrier round(settings.workers);
-  const Measured measured = MeasureSteps(
+  const MeasuredSteps measured = MeasureSteps(
       settings,
       [&](int rank, int) {
         workers[rank]->Step();
@@ -221,9 +221,10 @@ std::vector<Way> Ways(const BenchmarkSettings& settings) {
   for (const auto& [name, interface] : interfaces) {
     if (interface.connections > settings.slots) continue;  // Some would be idle.
     ways.push_back({name, [&settings, interface = interface] {
-                      const auto child = Fork<Measured>([&](const Send<Measured>& send) {
-                        MeasureInterface(settings, interface, send);
-                      });
+                      const auto child =
+                          Fork<MeasuredSteps>([&](const Send<MeasuredSteps>& send) {
+                            MeasureInterface(settings, interface, send);
+                          });
                       while (wait(nullptr) > 0) {
                       }
                       return child.sent;

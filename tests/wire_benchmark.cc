@@ -28,7 +28,7 @@
 namespace psring {
 namespace {
 
-Measured ThroughServer(const BenchmarkSettings& settings, ChannelKind kind) {
+MeasuredSteps ThroughServer(const BenchmarkSettings& settings, ChannelKind kind) {
   ParameterLayout layout;
   for (int slot = 0; slot < settings.slots; ++slot) {
     layout.Add(absl::StrCat("slot ", slot), {settings.slot_count()});
@@ -57,7 +57,7 @@ Measured ThroughServer(const BenchmarkSettings& settings, ChannelKind kind) {
     worker.exchange = std::make_unique<ParameterServerExchange>(
         rank, cluster.plan(), cluster.NewChannels(rank), &time);
   }
-  const Measured measured = MeasureSteps(settings, [&](int rank, int n) {
+  const MeasuredSteps measured = MeasureSteps(settings, [&](int rank, int n) {
     Worker& worker = workers[rank];
     if (n == 0) {
       const absl::Status bound = worker.exchange->Bind(
@@ -102,7 +102,7 @@ void ReceiveAll(int socket, std::vector<char>& bytes) {
 
 // The limit: a thread per worker that takes each slot in and sends as much back, without
 // looking at it.
-Measured ThroughSockets(const BenchmarkSettings& settings) {
+MeasuredSteps ThroughSockets(const BenchmarkSettings& settings) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {.sin_family = AF_INET,
                          .sin_port = 0,
@@ -138,7 +138,7 @@ Measured ThroughSockets(const BenchmarkSettings& settings) {
     out[rank].assign(settings.slot_bytes, static_cast<char>(1 + rank));
     in[rank].resize(settings.slot_bytes);
   }
-  const Measured measured = MeasureSteps(settings, [&](int rank, int) {
+  const MeasuredSteps measured = MeasureSteps(settings, [&](int rank, int) {
     // Pushes and pulls at the same time, as the exchange does.
     std::thread pusher([&] {
       for (int slot = 0; slot < settings.slots; ++slot) SendAll(sockets[rank], out[rank]);

@@ -108,12 +108,12 @@ std::string RankTable(const TracedRun& run, int bucket, const std::vector<Rank>&
   return FormatTable(header, rows);
 }
 
-std::string SlotTable(const TracedRun& run, std::span<const Contribution> made,
+std::string SlotTable(const TracedRun& run, std::span<const TracedContribution> made,
                       int64_t zero_ns) {
   std::vector<std::string> header = {"slot",       "server",       "worker",
                                      "applied us", "version read", "onto version"};
   std::vector<std::vector<std::string>> rows;
-  for (const Contribution& contribution : made) {
+  for (const TracedContribution& contribution : made) {
     if (rows.size() == kMostRows) break;
     const int64_t time_ns = run.OfServer(contribution.server, contribution.time_ns);
     rows.push_back({absl::StrCat(contribution.slot), absl::StrCat(contribution.server),
@@ -143,17 +143,17 @@ std::string NotRecorded(const TracedRun& run) {
 }
 
 // Those of the bucket, by slot and worker.
-std::vector<Contribution> OfBucket(const TracedRun& run, int bucket,
-                                   std::span<const Contribution> contributions) {
-  std::vector<Contribution> made;
-  for (const Contribution& contribution : contributions) {
+std::vector<TracedContribution> OfBucket(
+    const TracedRun& run, int bucket, std::span<const TracedContribution> contributions) {
+  std::vector<TracedContribution> made;
+  for (const TracedContribution& contribution : contributions) {
     const auto slot = static_cast<size_t>(contribution.slot);
     if (slot < run.bucket_of_slot.size() && run.bucket_of_slot[slot] == bucket) {
       made.push_back(contribution);
     }
   }
   std::stable_sort(made.begin(), made.end(),
-                   [](const Contribution& a, const Contribution& b) {
+                   [](const TracedContribution& a, const TracedContribution& b) {
                      return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
                    });
   return made;
@@ -163,7 +163,7 @@ std::vector<Contribution> OfBucket(const TracedRun& run, int bucket,
 
 std::string DescribeBucketPath(const TracedRun& run, int bucket,
                                std::span<const StepRecord* const> steps,
-                               std::span<const Contribution> contributions) {
+                               std::span<const TracedContribution> contributions) {
   const std::vector<Rank> ranks = RanksOf(run, bucket, steps);
   const Rank& first = *std::min_element(
       ranks.begin(), ranks.end(),
@@ -179,7 +179,7 @@ std::string DescribeBucketPath(const TracedRun& run, int bucket,
                   " since worker ", first.rank, " began it; clocks agree within ",
                   Microseconds(run.frame.clocks.error_ns()), " us\n\n",
                   RankTable(run, bucket, ranks, zero_ns), "\n");
-  const std::vector<Contribution> made = OfBucket(run, bucket, contributions);
+  const std::vector<TracedContribution> made = OfBucket(run, bucket, contributions);
   if (!made.empty()) absl::StrAppend(&text, SlotTable(run, made, zero_ns), "\n");
 
   const auto last_rank = [&](const std::string& what, int64_t Rank::*time) {
@@ -192,7 +192,7 @@ std::string DescribeBucketPath(const TracedRun& run, int bucket,
   absl::StrAppend(&text, last_rank("ready", &Rank::ready_ns),
                   last_rank("launched", &Rank::launched_ns));
   std::vector<Moment> slots;  // The last of each.
-  for (const Contribution& contribution : made) {
+  for (const TracedContribution& contribution : made) {
     if (!contribution.dropped.empty()) continue;
     const int64_t time_ns = run.OfServer(contribution.server, contribution.time_ns);
     const std::string who =

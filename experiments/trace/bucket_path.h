@@ -17,7 +17,7 @@ namespace psring {
 // bucket; `contributions` are those that were made from it, of any bucket. Pure.
 std::string DescribeBucketPath(const TracedRun& run, int bucket,
                                std::span<const StepRecord* const> steps,
-                               std::span<const Contribution> contributions);
+                               std::span<const TracedContribution> contributions);
 
 }  // namespace psring
 

@@ -61,7 +61,7 @@ StepEvents::StepEvents(const TracedRun* run, int first_process, int64_t first_ar
 }
 
 void StepEvents::Take(std::span<const StepRecord* const> steps,
-                      std::span<const Contribution> contributions) {
+                      std::span<const TracedContribution> contributions) {
   DrawnBuckets drawn;
   for (const StepRecord* const step : steps) {
     if (step == nullptr ||
@@ -71,7 +71,7 @@ void StepEvents::Take(std::span<const StepRecord* const> steps,
     TakeParts(*step, steps);
     TakeBuckets(*step, &drawn);
   }
-  for (const Contribution& contribution : contributions) {
+  for (const TracedContribution& contribution : contributions) {
     TakeContribution(contribution, drawn);
   }
   ArrowsRoundTheRing(drawn);
@@ -179,7 +179,8 @@ Lane StepEvents::FreeLane(int rank, int64_t begin_ns, int64_t end_ns) {
   return found;
 }
 
-void StepEvents::TakeContribution(const Contribution& made, const DrawnBuckets& drawn) {
+void StepEvents::TakeContribution(const TracedContribution& made,
+                                  const DrawnBuckets& drawn) {
   if (made.server < 0 || made.server >= run_->servers) return;
   const Lane lane = {.process = first_process_ + run_->workers + made.server,
                      .thread = kServer};

@@ -40,7 +40,7 @@ class StepEvents {
              int64_t zero_ns, EventWriter* writer);
 
   void Take(std::span<const StepRecord* const> steps,
-            std::span<const Contribution> contributions);
+            std::span<const TracedContribution> contributions);
 
   int next_process() const { return first_process_ + run_->workers + run_->servers; }
   int64_t next_arrow() const { return next_arrow_; }
@@ -60,7 +60,7 @@ class StepEvents {
   void TakeFinish(const StepRecord& step, std::span<const StepRecord* const> steps);
   void TakeBuckets(const StepRecord& step, DrawnBuckets* drawn);
   Lane FreeLane(int rank, int64_t begin_ns, int64_t end_ns);
-  void TakeContribution(const Contribution& made, const DrawnBuckets& drawn);
+  void TakeContribution(const TracedContribution& made, const DrawnBuckets& drawn);
   void ArrowsRoundTheRing(const DrawnBuckets& drawn);
 
   const TracedRun* const run_;

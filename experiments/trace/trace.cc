@@ -201,12 +201,13 @@ absl::Status WriteTrace(const TraceOptions& options, std::ostream* log) {
       StepRange range = window->steps;
       // Of a run that was cut off, servers may have recorded more than workers.
       if (range.last == run.recorded->last) range.last = StepRange().last;
-      RETURN_IF_ERROR(ForEachTracedStep(*connection, run, range,
-                                        [&](std::span<const StepRecord* const> steps,
-                                            std::span<const Contribution> contributions) {
-                                          events.Take(steps, contributions);
-                                          return absl::OkStatus();
-                                        }));
+      RETURN_IF_ERROR(
+          ForEachTracedStep(*connection, run, range,
+                            [&](std::span<const StepRecord* const> steps,
+                                std::span<const TracedContribution> contributions) {
+                              events.Take(steps, contributions);
+                              return absl::OkStatus();
+                            }));
       if (window->steps.first > run.recorded->first ||
           window->steps.last < run.recorded->last) {
         *log << run.title << ": " << ToString(window->steps) << " of "
@@ -250,7 +251,7 @@ absl::StatusOr<std::string> TellBucketPath(const TraceOptions& options, int64_t 
     RETURN_IF_ERROR(ForEachTracedStep(
         *connection, run, only,
         [&](std::span<const StepRecord* const> steps,
-            std::span<const Contribution> contributions) {
+            std::span<const TracedContribution> contributions) {
           const bool there =
               std::any_of(steps.begin(), steps.end(), [&](const StepRecord* record) {
                 return record != nullptr && bucket < record->buckets_size();

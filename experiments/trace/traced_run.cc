@@ -183,8 +183,8 @@ class ContributionCursor {
   }
 
   // All of the next contribution's step.
-  absl::StatusOr<std::vector<Contribution>> Take() {
-    std::vector<Contribution> taken;
+  absl::StatusOr<std::vector<TracedContribution>> Take() {
+    std::vector<TracedContribution> taken;
     while (more_ && (taken.empty() || *step() == taken.back().step)) {
       taken.push_back({.server = static_cast<int>(rows_.Integer(0)),
                        .slot = static_cast<int>(rows_.Integer(1)),
@@ -255,7 +255,7 @@ absl::StatusOr<std::vector<TracedRun>> ReadTracedRuns(SqliteConnection& connecti
 absl::Status ForEachTracedStep(
     SqliteConnection& connection, const TracedRun& run, const StepRange& range,
     absl::FunctionRef<absl::Status(std::span<const StepRecord* const>,
-                                   std::span<const Contribution>)>
+                                   std::span<const TracedContribution>)>
         take) {
   ASSIGN_OR_RETURN(ContributionCursor contributions,
                    ContributionCursor::Open(connection, run, range));
@@ -263,7 +263,7 @@ absl::Status ForEachTracedStep(
   // Those of steps of which the workers' records are not there: up to `until`.
   const auto take_orphans = [&](std::optional<int64_t> until) -> absl::Status {
     while (contributions.step() && (!until || *contributions.step() < *until)) {
-      ASSIGN_OR_RETURN(const std::vector<Contribution> taken, contributions.Take());
+      ASSIGN_OR_RETURN(const std::vector<TracedContribution> taken, contributions.Take());
       RETURN_IF_ERROR(take(none, taken));
     }
     return absl::OkStatus();
@@ -275,7 +275,7 @@ absl::Status ForEachTracedStep(
             *std::find_if(steps.begin(), steps.end(),
                           [](const StepRecord* step) { return step != nullptr; });
         RETURN_IF_ERROR(take_orphans(some->step()));
-        std::vector<Contribution> taken;
+        std::vector<TracedContribution> taken;
         if (contributions.step() == some->step()) {
           ASSIGN_OR_RETURN(taken, contributions.Take());
         }

@@ -56,7 +56,7 @@ struct TracedRun {
 };
 
 // A gradient of a worker for a slot, and what became of it.
-struct Contribution {
+struct TracedContribution {
   int server = 0;
   int slot = 0;
   int rank = 0;
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<TracedRun>> ReadTracedRuns(SqliteConnection& connecti
 absl::Status ForEachTracedStep(
     SqliteConnection& connection, const TracedRun& run, const StepRange& range,
     absl::FunctionRef<absl::Status(std::span<const StepRecord* const>,
-                                   std::span<const Contribution>)>
+                                   std::span<const TracedContribution>)>
         take);
 
 }  // namespace psring
