@@ -76,9 +76,9 @@ class ParameterChannel {
 
   // A caller that awaits its requests may do it in place of a thread of the channel,
   // which saves the latency of waking both. Lend says that the requests which follow are
-  // awaited so: Drive, which ends it, is to come next; until then they may make no
-  // progress. Drive gives the calling thread to the channel, whose callbacks it then
-  // runs, until `done`, which is asked between two of them. It may return before: where
+  // awaited so: Drive, which ends it, is to come next; until then they may be sent, but
+  // none may be done. Drive gives the calling thread to the channel, whose callbacks it
+  // then runs, until `done`, which is asked between two of them. It may return before: where
   // another thread works already, or the channel has no use for a caller's, as is the
   // default.
   virtual void Lend() {}
