@@ -42,6 +42,13 @@ TEST(ConfigsTest, Sharded) {
   }
 }
 
+TEST(ConfigsTest, FairShareIsAValidExperiment) {
+  ASSERT_OK_AND_ASSIGN(const Experiment experiment,
+                       LoadExperiment("experiments/configs/fair_share.textproto", {}));
+  EXPECT_EQ(experiment.cluster().workers(), 64);
+  EXPECT_EQ(experiment.expect_size(), 2);
+}
+
 struct OnHostsConfig {
   const char* name;
   int arms;

@@ -54,6 +54,21 @@ const LinkUse* BusiestLink(const ArmResult& run) {
   return run.link_usage ? &run.link_usage->links[run.link_usage->busiest] : nullptr;
 }
 
+// What the worker made that made fewest contributions, or most, by the workers' mean.
+double Contributed(const ArmResult& run, bool fewest) {
+  const std::vector<WorkerContributions>& workers = run.contributions.workers;
+  if (workers.empty()) return kNone;
+  double least = workers[0].made;
+  double most = workers[0].made;
+  double sum = 0;
+  for (const WorkerContributions& worker : workers) {
+    least = std::min(least, worker.made);
+    most = std::max(most, worker.made);
+    sum += worker.made;
+  }
+  return (fewest ? least : most) * static_cast<double>(workers.size()) / sum;
+}
+
 struct Figure {
   const char* name;
   const char* unit;
@@ -74,6 +89,10 @@ constexpr Figure kFigures[] = {
      [](const ArmResult& run) { return Busiest(run, &EndpointTraffic::payload_in); }},
     {"server_imbalance", "",
      [](const ArmResult& run) { return run.server_imbalance.value_or(kNone); }},
+    {"fewest_contributions", "",
+     [](const ArmResult& run) { return Contributed(run, /*fewest=*/true); }},
+    {"most_contributions", "",
+     [](const ArmResult& run) { return Contributed(run, /*fewest=*/false); }},
     // With emulated hosts; without them there is none.
     {"floor_ms", "ms",
      [](const ArmResult& run) {

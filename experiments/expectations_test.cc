@@ -245,6 +245,13 @@ TEST(ExpectationsTest, EveryFigure) {
   run.server_imbalance = 1.5;
   EXPECT_EQ(text_of("server_imbalance"),
             "server_imbalance is flat within 1 %: a 1.5, a 1.5");
+  EXPECT_EQ(text_of("fewest_contributions"),
+            "fewest_contributions is flat within 1 %: a none, a none");
+  run.contributions.workers = {{.made = 3}, {.made = 1}, {.made = 4}, {.made = 8}};
+  EXPECT_EQ(text_of("fewest_contributions"),
+            "fewest_contributions is flat within 1 %: a 0.25, a 0.25");
+  EXPECT_EQ(text_of("most_contributions"),
+            "most_contributions is flat within 1 %: a 2, a 2");
   EXPECT_EQ(text_of("exposed_share"), "exposed_share is flat within 1 %: a 0.25, a 0.25");
   EXPECT_EQ(text_of("samples_per_second"),
             "samples_per_second is flat within 1 %: a 5, a 5 /s");
