@@ -19,9 +19,9 @@ namespace psring {
 
 // Folders and files of one arm; each file is a block file.
 //
-//   step-120/server-0    a part: slices of the flat buffer, parameters and optimizer
-//   state step-120/server-1 step-120/manifest    written last: names the parts with their
-//   lengths and checksums
+//   step-120/server-0    a part: slices of parameters and of optimizer state
+//   step-120/server-1
+//   step-120/manifest    written last: the parts, their lengths and checksums
 //
 // A checkpoint is there once its manifest is. Slices are ranges of elements, so that
 // parts written by one number of servers, or by ranks of a ring, are read by any other.

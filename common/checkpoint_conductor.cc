@@ -14,6 +14,9 @@ namespace {
 // Steps may take nearly as long as makes a worker stalled, and where workers do not keep
 // step it takes a few of them.
 constexpr int kStepsToHold = 8;
+// Of the time without progress that makes a worker stalled: who waits in a step for one
+// that holds makes none.
+constexpr double kMostPatience = 0.75;
 
 CheckpointRounds::Plan PlanOf(const JobSpec& spec) {
   CheckpointRounds::Plan plan;
@@ -23,7 +26,9 @@ CheckpointRounds::Plan PlanOf(const JobSpec& spec) {
   plan.steps = spec.steps();
   plan.folder = spec.checkpoint_folder();
   plan.first_step = spec.restored().step();
-  plan.deadline = kStepsToHold * SettingsOf(spec.experiment().liveness()).stall;
+  const absl::Duration stall = SettingsOf(spec.experiment().liveness()).stall;
+  plan.deadline = kStepsToHold * stall;
+  plan.most_patience = kMostPatience * stall;
   if (!plan.folder.empty()) {
     plan.every_steps = spec.experiment().checkpoint().every_steps();
   }

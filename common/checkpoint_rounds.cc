@@ -22,7 +22,7 @@ CheckpointRounds::Outcome CheckpointRounds::Request(absl::Duration now) {
     return outcome;
   }
   began_ = now;
-  patience_ = kFirstPatience;
+  patience_ = first_patience_ = kFirstPatience;
   patient_until_ = now + patience_;
   state_ = State::kHolding;
   return Hold(/*before_step=*/0);
@@ -47,7 +47,7 @@ CheckpointRounds::Outcome CheckpointRounds::Take(const Member& from,
                                                  const CheckpointReply& reply) {
   if (reply.kind() == CheckpointReply::FINISHED) {
     finished_ = true;
-    if (state_ == State::kDue || state_ == State::kHolding) {
+    if (state_ == State::kDue || IsAsked()) {
       Outcome outcome =
           Cancel(absl::StrCat("worker ", from.rank(), " has made its last step"));
       outcome.ends = true;
@@ -125,11 +125,27 @@ CheckpointRounds::Outcome CheckpointRounds::Save() {
 }
 
 CheckpointRounds::Outcome CheckpointRounds::Tick(absl::Duration now) {
-  if (state_ != State::kHolding) return {};
+  if (!IsAsked()) return {};
   if (now - began_ > plan_.deadline) return GiveUp();
-  if (plan_.lockstep || now < patient_until_ || holds_.empty()) return {};
-  patience_ *= 2;
+  if (plan_.lockstep || now < patient_until_) return {};
+  if (state_ == State::kPausing) {
+    state_ = State::kHolding;
+    patience_ = first_patience_ = std::min(2 * first_patience_, plan_.most_patience);
+    patient_until_ = now + patience_;
+    return Hold(/*before_step=*/0);
+  }
+  if (holds_.empty()) return {};
+  if (advance_ == kMostAdvances) {
+    state_ = State::kPausing;
+    patient_until_ = now + first_patience_;
+    return Resume();
+  }
+  patience_ = std::min(2 * patience_, plan_.most_patience);
   patient_until_ = now + patience_;
+  return Advance();
+}
+
+CheckpointRounds::Outcome CheckpointRounds::Advance() {
   ++advance_;
   holds_.clear();
   Outcome outcome;
@@ -137,6 +153,14 @@ CheckpointRounds::Outcome CheckpointRounds::Tick(absl::Duration now) {
   outcome.order->set_kind(CheckpointOrder::HOLD);
   outcome.order->set_round(round_);
   outcome.order->set_advance(advance_);
+  return outcome;
+}
+
+CheckpointRounds::Outcome CheckpointRounds::Resume() const {
+  Outcome outcome;
+  outcome.order.emplace();
+  outcome.order->set_kind(CheckpointOrder::RESUME);
+  outcome.order->set_round(round_);
   return outcome;
 }
 
@@ -168,16 +192,11 @@ CheckpointRounds::Outcome CheckpointRounds::GoOn() {
       return Hold(due);
     }
   }
-  Outcome outcome;
-  if (!held) return outcome;
-  outcome.order.emplace();
-  outcome.order->set_kind(CheckpointOrder::RESUME);
-  outcome.order->set_round(round_);
-  return outcome;
+  return held ? Resume() : Outcome();
 }
 
 CheckpointRounds::Outcome CheckpointRounds::Cancel(std::string why) {
-  const bool asked = state_ == State::kHolding;
+  const bool asked = IsAsked();
   Outcome outcome = GoOn();
   if (asked) outcome.instead = std::move(why);
   return outcome;

@@ -37,6 +37,12 @@ namespace psring {
 // that hold make one more step each, which lets the others get further; the time doubles,
 // so that at last it is longer than anybody's step, and all hold.
 //
+// That need not come to an end where rounds close without some of the workers, and each
+// slot's without others: two groups may then wait for each other in turn, each in a slot
+// that the other has left behind. So after a few such steps all go on as if nothing had
+// been asked, and soon are asked anew, where they are by then; with twice the time, for
+// steps that are long.
+//
 // Where not all hold within the deadline, nobody waits any longer: there is no checkpoint
 // this time, and all go on.
 //
@@ -53,6 +59,8 @@ class CheckpointRounds {
     int64_t first_step = 0;                              // Of this run, in lockstep.
     std::string folder;                                  // Of the arm's checkpoints.
     absl::Duration deadline = absl::InfiniteDuration();  // For all to hold.
+    // The longest time for which who holds may keep others waiting.
+    absl::Duration most_patience = absl::InfiniteDuration();
   };
 
   struct Saved {
@@ -74,6 +82,8 @@ class CheckpointRounds {
   };
 
   static constexpr absl::Duration kFirstPatience = absl::Milliseconds(100);
+  // Steps that those who hold make before all go on for a while.
+  static constexpr int64_t kMostAdvances = 4;
 
   explicit CheckpointRounds(Plan plan);
 
@@ -95,11 +105,16 @@ class CheckpointRounds {
     kIdle,     // Nobody has been told to hold.
     kDue,      // All will hold before a step that is some way off.
     kHolding,  // All are asked to hold as soon as possible.
+    kPausing,  // All go on, and will be asked that again.
     kSaving,
     kCompleting,
   };
 
   Outcome Hold(int64_t before_step);
+  Outcome Resume() const;
+  Outcome Advance();
+  // Whether a checkpoint has been asked for that is not being written yet.
+  bool IsAsked() const { return state_ == State::kHolding || state_ == State::kPausing; }
   Outcome Save();
   // What comes when a checkpoint has been made, or is not.
   Outcome GoOn();
@@ -117,8 +132,9 @@ class CheckpointRounds {
   int64_t before_step_ = 0;  // 0: not known yet.
   int64_t advance_ = 0;
   absl::Duration began_;
+  absl::Duration first_patience_;  // Since all were asked the last time.
   absl::Duration patience_;
-  absl::Duration patient_until_;
+  absl::Duration patient_until_;     // Or until when all go on.
   std::map<int, int64_t> promised_;  // By rank.
   std::map<int, int64_t> holds_;     // By rank: those that count.
   std::map<int, CheckpointPart> parts_;

@@ -187,6 +187,75 @@ TEST_F(CheckpointRoundsTest, ElsewhereWhoHoldsGoesAStepFurtherUntilAllHold) {
   EXPECT_EQ(again.instead, "there is one of this step already");
 }
 
+// Worker 0 holds, worker 1 waits for it in a step, and then the other way round; as two
+// groups do where slots close their rounds with different workers.
+class TakingTurnsTest : public CheckpointRoundsTest {
+ protected:
+  TakingTurnsTest() : rounds_(Plan()) { rounds_.Request(kNow); }
+
+  static CheckpointRounds::Plan Plan() {
+    CheckpointRounds::Plan plan = Lockstep();
+    plan.lockstep = false;
+    plan.most_patience = absl::Seconds(1);
+    return plan;
+  }
+  // Orders from now until `until`, each with its time in ms; who holds then says so.
+  std::vector<std::string> OrdersUntil(absl::Duration until) {
+    std::vector<std::string> orders;
+    for (; now_ <= until; now_ += absl::Milliseconds(10)) {
+      const auto outcome = rounds_.Tick(now_);
+      if (!outcome.order) continue;
+      orders.push_back(
+          absl::StrCat(absl::ToInt64Milliseconds(now_), ": ", Text(outcome)));
+      if (outcome.order->kind() != CheckpointOrder::HOLD) continue;
+      round_ = outcome.order->round();
+      advance_ = outcome.order->advance();
+      ++turn_;
+      Say(rounds_, CheckpointReply::HOLDS, static_cast<int>(turn_ % 2), round_, turn_,
+          advance_);
+    }
+    return orders;
+  }
+
+  CheckpointRounds rounds_;
+  absl::Duration now_ = kNow;
+  int64_t round_ = 1;
+  int64_t advance_ = 0;
+  int64_t turn_ = 0;
+};
+
+TEST_F(TakingTurnsTest, AfterAFewOfThemAllGoOnForAWhileAndAreAskedAnew) {
+  Say(rounds_, CheckpointReply::HOLDS, 0, 1, 1);
+  EXPECT_THAT(OrdersUntil(absl::Milliseconds(3900)),
+              ElementsAre("100: HOLD 1 advance 1", "300: HOLD 1 advance 2",
+                          "700: HOLD 1 advance 3", "1500: HOLD 1 advance 4",
+                          // Never more than the most patience.
+                          "2500: RESUME 1", "2600: HOLD 2", "2800: HOLD 2 advance 1",
+                          "3200: HOLD 2 advance 2"));
+  EXPECT_TRUE(rounds_.under_way());
+  // Worker 1 holds before step 7.
+  EXPECT_EQ(Text(Say(rounds_, CheckpointReply::HOLDS, 0, 2, 5, 2)), "SAVE 2 at 6");
+}
+
+TEST_F(TakingTurnsTest, WhileAllGoOnNobodyHolds) {
+  Say(rounds_, CheckpointReply::HOLDS, 0, 1, 1);
+  EXPECT_EQ(OrdersUntil(absl::Milliseconds(2500)).back(), "2500: RESUME 1");
+  EXPECT_TRUE(rounds_.under_way());
+  // Said before it heard of that.
+  EXPECT_EQ(Text(Say(rounds_, CheckpointReply::HOLDS, 0, 1, 5, 4)), "-");
+  EXPECT_EQ(Text(Say(rounds_, CheckpointReply::HOLDS, 1, 1, 5, 4)), "-");
+  const auto ended = Say(rounds_, CheckpointReply::FINISHED, 1, 1, 6);
+  EXPECT_EQ(Text(ended), "RESUME 1");
+  EXPECT_EQ(ended.instead, "worker 1 has made its last step");
+  EXPECT_FALSE(rounds_.under_way());
+}
+
+TEST_F(TakingTurnsTest, IsGivenUpInTime) {
+  Say(rounds_, CheckpointReply::HOLDS, 0, 1, 1);
+  EXPECT_EQ(OrdersUntil(absl::Seconds(20)).back(), "10010: RESUME 3");
+  EXPECT_FALSE(rounds_.under_way());
+}
+
 TEST_F(CheckpointRoundsTest, EndsWhereAWorkerHasMadeItsLastStep) {
   CheckpointRounds rounds(Lockstep(/*every_steps=*/30));
   rounds.Start();

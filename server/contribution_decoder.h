@@ -15,7 +15,8 @@ namespace psring {
 
 // With fp32 a contribution refers to the payload's bytes. With another wire it is decoded
 // into a buffer, which comes back here when the shard has let go of the contribution, and
-// is used again: memory is that of the most contributions that were held at once.
+// is used again by one of the same size: memory is that of the most contributions of each
+// size that were held at once.
 //
 // Thread-safe; contributions may outlive it.
 class ContributionDecoder {

@@ -228,7 +228,8 @@ class ParameterServerHost::Impl {
           "%016x)",
           stream->rank(), stream->incarnation(), older->incarnation())));
     }
-    stream->Serve();
+    // Another thread may have been told of its end before it was in streams_.
+    if (!stream->Serve()) Close(stream.get());
   }
 
   // Why the worker may not take part; OK where it may, and then it speaks for its rank.

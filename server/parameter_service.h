@@ -24,8 +24,9 @@ namespace psring {
 // Memory: received gradients are held until their round closes (with a wire other than
 // fp32 as the floats that they become), and answers reference the shard's parameters.
 // Beyond that, a stream costs one message that has been read or is being read, at most
-// the largest slot and its header, and answers that the worker has not read yet: at most
-// twice the parameters, of versions that may all be older than the current one.
+// the largest slot and its header, and answers that the worker has not read yet: less
+// than a slot more than twice the parameters, of versions that may all be older than the
+// current one.
 //
 // Streams take turns, one message each (turn_queue.h); slots are worked on at the same
 // time by as many threads as there are, one thread a slot.

@@ -78,9 +78,10 @@ absl::Status ParameterStream::TakeHello() {
   return absl::OkStatus();
 }
 
-void ParameterStream::Serve() {
+bool ParameterStream::Serve() {
   MutexLock lock(&mutex_);
   ReadLocked();
+  return !gone_;
 }
 
 void ParameterStream::End(const absl::Status& status) {

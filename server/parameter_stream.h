@@ -57,7 +57,8 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
     WireType wire;
     // Called when a request has come: TakeTurn is to be called, once, by any thread.
     std::function<void(std::shared_ptr<ParameterStream>)> ready;
-    // Called when the call is over, at most once.
+    // Called when the call is over, at most once; where a worker goes at once, before
+    // Serve has been.
     std::function<void(ParameterStream*)> closed;
   };
   // Options and queue outlive the stream.
@@ -71,8 +72,8 @@ class ParameterStream : public std::enable_shared_from_this<ParameterStream> {
   int rank() const { return hello_.rank(); }
   uint64_t incarnation() const { return hello_.incarnation(); }
 
-  // Begins to read requests.
-  void Serve();
+  // Begins to read requests. False: the call is over already.
+  bool Serve();
 
   // Works on the request that has come, and reads on.
   void TakeTurn();

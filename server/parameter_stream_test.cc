@@ -2,15 +2,21 @@
 #include "server/parameter_stream.h"
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/computed_step_constants.h"
 #include "common/status_matchers.h"
 #include "common/wire_message.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "server/parameter_service_test_util.h"
+#include "server/policies.h"
+#include "server/queue_event.h"
 
 namespace psring {
 namespace {
@@ -177,6 +183,51 @@ TEST_F(ParameterStreamTest, ANewIncarnationOfARankTakesThePlaceOfTheOld) {
   ASSERT_OK_AND_ASSIGN(const ParameterAnswer answer, replacement->Ask(GoodPull(1)));
   EXPECT_EQ(answer.version(), 1);
   EXPECT_THAT(FloatsOf(answer.payload()), ElementsAre(0, 1, 2));
+}
+
+// Where several threads take events, one may hear that a call has come, and another
+// before it has done anything about it that the call is over.
+TEST_F(ParameterStreamTest, KnowsOfACallThatIsOverBeforeItIsServed) {
+  ParameterShard::Options shard_options;
+  shard_options.workers = 1;
+  shard_options.constants =
+      std::make_shared<ComputedStepConstants>(shard_options.optimizer, kSteps);
+  shard_options.time = &time_;
+  ASSERT_OK_AND_ASSIGN(auto policy, MakePolicy(ParameterServerMode(), /*workers=*/1));
+  bool called = false, closed = false;
+  ParameterStream::Options options;
+  options.shard =
+      std::make_shared<ParameterShard>(std::move(shard_options), std::move(policy));
+  options.closed = [&](ParameterStream*) { closed = true; };
+  ParameterStream::Service service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto queue = builder.AddCompletionQueue();
+  const auto server = builder.BuildAndStart();
+  const auto take_event = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    const bool taken = queue->Next(&tag, &ok);
+    if (taken) QueueEvent::Of(tag)->Run(ok);
+    return taken;
+  };
+  {
+    const auto stream = std::make_shared<ParameterStream>(&options, queue.get());
+    stream->Await(&service, [&](bool ok) { called = ok; });
+    Client client(grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
+                                      grpc::InsecureChannelCredentials()),
+                  HelloOf(0).SerializeAsString());
+    while (!called) ASSERT_TRUE(take_event());
+    client.Cancel();
+    while (!closed) ASSERT_TRUE(take_event());
+    EXPECT_FALSE(stream->Serve());
+  }
+  server->Shutdown();
+  queue->Shutdown();
+  while (take_event()) {
+  }
 }
 
 // The first answer is on its way, and no more fits as long as the worker does not read.

@@ -17,8 +17,7 @@ namespace psring {
 
 // Order of the terms of an element, with N workers:
 //   RANK  0, 1, ..., N-1.
-//   RING  the order in which the ring sums the element; it differs between the N chunks
-//   of
+//   RING  that in which the ring sums the element; it differs between the N chunks of
 //         the bucket (common/ring_order.h), and a slot may overlap several of them.
 // The sum starts with its first term (0 + -0 would lose the sign) and is multiplied once
 // by MeanFactor(N). Where only some ranks have contributed, they keep

@@ -127,7 +127,8 @@ TEST_P(ShardAllocationTest, ASteadyStepAllocatesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, ShardAllocationTest,
                          testing::Values("sync { order: RING }", "backup { spares: 0 }",
-                                         "bounded { bound: 1 }", "async {}",
+                                         "backup { spares: 1 }", "bounded { bound: 1 }",
+                                         "async {}",
                                          "async {} stale_updates { "
                                          "delay_compensation: 0.5 }",
                                          "fixed_delay { delay: 4 }"));

@@ -153,6 +153,27 @@ TEST_F(CheckpointBitsTest, WithAdamToAnother) {
                     {{"one", {"three"}}, {"ring", {"one"}}, {"sharded", {"ring"}}});
 }
 
+// Gradients that nobody has computed are those of the step all the same.
+TEST_F(CheckpointTest, WithEmulatedComputeTheBitsAreThoseOfTheRunThatNeverStopped) {
+  const std::string config = Write("emulated.textproto", R"(
+name: "emulated"
+model { tensors { elements: 1000 repeat: 4 } }
+compute { emulated {} }
+training { steps: 20 global_batch: 6 micro_batches: 2 seed: 1
+           optimizer { sgd { learning_rate: 0.01 momentum: 0.9 } } }
+cluster { workers: 3 servers: 1 }
+checkpoint { every_steps: 10 }
+arms { name: "ring" ring {} }
+arms { name: "one" parameter_server {} }
+)");
+  ASSERT_EQ(Run("run", config, "whole", {"--arm", "ring"}).exit_code, 0);
+  const Ended next = Run("run", config, "next",
+                         {"--arm", "one", "--restore", Checkpoint("whole", "ring", 10)});
+  ASSERT_EQ(next.exit_code, 0) << next.err;
+  EXPECT_EQ(Arm("next", "one")["restored_from_step"], 10);
+  EXPECT_EQ(Digest("next", "one"), Digest("whole", "ring"));
+}
+
 // Each arm from its own, found in the folder of the run.
 TEST_F(CheckpointTest, ContinuesInModesThatDoNotKeepStep) {
   const std::string config = Checkpointed();

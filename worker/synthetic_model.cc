@@ -31,8 +31,11 @@ void Fill(float unit, uint32_t step, uint32_t first_element, int64_t count,
 
 class SyntheticModel final : public Model {
  public:
-  SyntheticModel(ParameterLayout layout, int rank, int64_t passes)
-      : layout_(std::move(layout)), rank_(rank), passes_(passes) {}
+  SyntheticModel(ParameterLayout layout, int rank, int64_t passes, int64_t first_step)
+      : layout_(std::move(layout)),
+        rank_(rank),
+        passes_(passes),
+        first_step_(first_step) {}
 
   const ParameterLayout& layout() const override { return layout_; }
 
@@ -42,7 +45,7 @@ class SyntheticModel final : public Model {
   }
 
   absl::StatusOr<double> Forward(const Batch&) override {
-    step_ = forwards_++ / passes_;
+    step_ = first_step_ + forwards_++ / passes_;
     return std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -63,6 +66,7 @@ class SyntheticModel final : public Model {
   const ParameterLayout layout_;
   const int rank_;
   const int64_t passes_;
+  const int64_t first_step_;
   DeviceSpan gradients_;
   int64_t forwards_ = 0;
   int64_t step_ = -1;
@@ -76,8 +80,8 @@ float SyntheticGradient(int rank, int64_t step, int64_t element) {
 }
 
 std::unique_ptr<Model> MakeSyntheticModel(ParameterLayout layout, int rank,
-                                          int64_t passes) {
-  return std::make_unique<SyntheticModel>(std::move(layout), rank, passes);
+                                          int64_t passes, int64_t first_step) {
+  return std::make_unique<SyntheticModel>(std::move(layout), rank, passes, first_step);
 }
 
 }  // namespace psring

@@ -21,11 +21,11 @@ namespace psring {
 float SyntheticGradient(int rank, int64_t step, int64_t element);
 
 // A model of any layout. Forward computes nothing and has no loss (not a number); each
-// `passes` of them are those of one step, from 0 on. Backward writes the gradients of
-// that step, whatever the batch and the parameters are. The mean over passes is exact too
-// where these are 1, 2, 4, ... or kMostExactPasses.
+// `passes` of them are those of one step, from `first_step` on. Backward writes the
+// gradients of that step, whatever the batch and the parameters are. The mean over passes
+// is exact too where these are 1, 2, 4, ... or kMostExactPasses.
 std::unique_ptr<Model> MakeSyntheticModel(ParameterLayout layout, int rank,
-                                          int64_t passes = 1);
+                                          int64_t passes = 1, int64_t first_step = 0);
 inline constexpr int64_t kMostExactPasses = 512;
 
 }  // namespace psring

@@ -107,6 +107,21 @@ TEST(SyntheticModelTest, PassesOfAStepHaveItsGradients) {
   }
 }
 
+TEST(SyntheticModelTest, AJobThatGoesOnMakesTheGradientsThatAreNext) {
+  ParameterLayout layout;
+  layout.Add("tensor", {40});
+  const auto device = MakeCpuDevice();
+  ASSERT_OK_AND_ASSIGN(const DeviceBuffer gradients, device->Allocate(40));
+  const auto model =
+      MakeSyntheticModel(layout, /*rank=*/2, /*passes=*/2, /*first_step=*/7);
+  model->Bind(gradients.span(), gradients.span());
+  for (int forward = 0; forward < 4; ++forward) {
+    ASSERT_OK(model->Forward(Batch()));
+    ASSERT_OK(model->Backward([](int) {}));
+    EXPECT_EQ(gradients.span().host()[5], SyntheticGradient(2, 7 + forward / 2, 5));
+  }
+}
+
 // At the most, as a trainer makes it.
 TEST(SyntheticModelTest, TheMeanOverPassesIsExact) {
   for (int64_t element = 0; element < 64; ++element) {

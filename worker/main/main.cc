@@ -159,8 +159,9 @@ class Worker {
                            rank_)
                 .count;
     if (spec_.experiment().compute().has_emulated()) {
-      model_ = MakeSyntheticModel(plan_.layout, rank_,
-                                  spec_.experiment().training().micro_batches());
+      model_ =
+          MakeSyntheticModel(plan_.layout, rank_,
+                             spec_.experiment().training().micro_batches(), first_step_);
     } else {
       RETURN_IF_ERROR(LoadDataAndModel());
     }
