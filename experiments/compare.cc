@@ -385,6 +385,14 @@ absl::Status Compare(const CompareOptions& options) {
     run.expectations = expectations;
     run.environment = environment;
     SetResults(results, &run);
+    for (const Arm& arm : experiment.arms()) {  // `psring run` has one of them.
+      const auto is_of_arm = [&](const JobSpec& spec) {
+        return spec.arm().name() == arm.name();
+      };
+      if (std::none_of(run_specs.begin(), run_specs.end(), is_of_arm)) {
+        run.not_run.push_back(arm.name());
+      }
+    }
     // The runs that an error ended have no results here, but records.
     if (!outcome.ok()) {
       absl::StatusOr<RunResults> read = ReadRunResults(folder.path());
