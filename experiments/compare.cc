@@ -192,16 +192,21 @@ std::string OneLine(const std::string& title, const ArmResult& result) {
                          result.is_void() ? "; void: " + result.validity->cause : "");
 }
 
+absl::Status SignalThatCame(ChildProcesses* children) {
+  const ChildProcesses::Event event = children->Wait(absl::ZeroDuration());
+  return event.signal ? SignalError(*event.signal) : absl::OkStatus();
+}
+
 // Does them in order until one fails. That a gradient is not finite is a result, and the
-// others go on; `diverged` is the first such error.
+// others go on; `diverged` is the first such error. `children` block the signals of
+// threads that come later, and this makes some.
 absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& options,
                     const RunFolder& folder, std::unique_ptr<RunDatabase> database,
                     const std::optional<MetricsAddresses>& metrics,
-                    std::vector<ArmResult>* results, absl::Status* diverged) {
+                    ChildProcesses* children, std::vector<ArmResult>* results,
+                    absl::Status* diverged) {
   const std::string database_path = database->path();
-  ChildProcesses children;
   DatabaseWriter writer(std::move(database));
-  // After the children, who block the signals of threads that come later.
   const bool on_hosts = std::any_of(
       runs.begin(), runs.end(), [](const PlannedRun& run) { return OnHosts(run.spec); });
   ASSIGN_OR_RETURN(const std::unique_ptr<RunWatchers> watchers,
@@ -235,7 +240,7 @@ absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& o
       run.advertise = HostPlan::kCoordinatorAddress;
     }
     absl::Status stopped;
-    const absl::Status ended = RunArm(spec, run, &writer, &children, &display, &stopped);
+    const absl::Status ended = RunArm(spec, run, &writer, children, &display, &stopped);
     const absl::Status outcome = Annotate(ended, absl::StrCat("arm ", planned.title));
     if (!ended.ok() && ExitCodeOf(ended) != ExitCode::kNotANumber) return outcome;
     diverged->Update(outcome);
@@ -247,9 +252,7 @@ absl::Status DoRuns(const std::vector<PlannedRun>& runs, const CompareOptions& o
     RETURN_IF_ERROR(Annotate(stopped, absl::StrCat("arm ", planned.title)));
     // One that came after the arm's last look: its result is kept, and nothing more
     // starts.
-    if (const auto event = children.Wait(absl::ZeroDuration()); event.signal) {
-      return SignalError(*event.signal);
-    }
+    RETURN_IF_ERROR(SignalThatCame(children));
   }
   return absl::OkStatus();
 }
@@ -358,9 +361,11 @@ absl::Status Compare(const CompareOptions& options) {
   std::vector<ProbedLink> probed;
   // Before there are processes, which would want the processor.
   absl::Status outcome = Probe(specs, folder, database.get(), &probed);
+  // Signals wait until what was measured is in the folder and on the screen.
+  std::optional<ChildProcesses> children(std::in_place);
   if (outcome.ok()) {
-    outcome =
-        DoRuns(runs, options, folder, std::move(database), metrics, &results, &diverged);
+    outcome = DoRuns(runs, options, folder, std::move(database), metrics, &*children,
+                     &results, &diverged);
   }
   CompareReplicas(run_specs, &results);
   CompareWires(run_specs, &results);
@@ -377,6 +382,10 @@ absl::Status Compare(const CompareOptions& options) {
     if (!part.empty()) std::cout << "\n" << part;
   }
   std::cout << std::flush;
+  const absl::Status stopped = SignalThatCame(&*children);
+  children.reset();
+  // Whoever cannot wait has a page by `psring report`.
+  if (!stopped.ok()) return outcome.ok() ? stopped : outcome;
   if (!results.empty()) {
     RunResults run;
     run.folder = folder.path();
@@ -385,6 +394,14 @@ absl::Status Compare(const CompareOptions& options) {
     run.expectations = expectations;
     run.environment = environment;
     SetResults(results, &run);
+    for (const Arm& arm : experiment.arms()) {  // `psring run` has one of them.
+      const auto is_of_arm = [&](const JobSpec& spec) {
+        return spec.arm().name() == arm.name();
+      };
+      if (std::none_of(run_specs.begin(), run_specs.end(), is_of_arm)) {
+        run.not_run.push_back(arm.name());
+      }
+    }
     // The runs that an error ended have no results here, but records.
     if (!outcome.ok()) {
       absl::StatusOr<RunResults> read = ReadRunResults(folder.path());

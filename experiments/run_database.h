@@ -24,11 +24,6 @@
 
 namespace psring {
 
-// The file's tables, as SQL; experiments/SCHEMA.md says what each column means. A change
-// of it raises the version, which the file carries as PRAGMA user_version.
-extern const char kRunSchema[];
-inline constexpr int kRunSchemaVersion = 7;
-
 // SQLite's integers have a sign: seeds from 2^63 on are negative in the file.
 int64_t SeedAsInteger(uint64_t seed);
 

@@ -96,10 +96,6 @@ inline StepRecord MakeStep(int rank, int64_t step, int buckets) {
     record.set_drift_max(1.0 / static_cast<double>(++value));
     record.set_drift_mean(1.0 / static_cast<double>(++value));
   }
-  if (step % 2 == 0) {
-    record.set_drift_max(1.0 / static_cast<double>(++value));
-    record.set_drift_mean(1.0 / static_cast<double>(++value));
-  }
   return record;
 }
 

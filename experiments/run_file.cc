@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
 #include "common/status_macros.h"
-#include "experiments/run_database.h"
+#include "experiments/run_schema.h"
 
 namespace psring {
 namespace {

@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "experiments/communication.h"
 #include "experiments/run_database.h"
+#include "experiments/run_schema.h"
 #include "experiments/sqlite.h"
 #include "experiments/step_reader.h"
 

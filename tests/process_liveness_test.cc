@@ -2,13 +2,16 @@
 // time, everywhere, and says who it was.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,7 +21,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/address_sanitizer.h"
+#include "common/tcp_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -171,6 +177,32 @@ TEST_F(ProcessLivenessTest, CtrlCEndsEverythingWithItsSignalsExitCode) {
   for (const ChildProcess& child : children) {
     EXPECT_TRUE(WaitForEnd(child.pid, absl::ZeroDuration())) << child.pid;
   }
+}
+
+// While its summary cannot be written, because nobody reads the pipe that is in the way.
+TEST_F(ProcessLivenessTest, ASignalAfterTheLastArmTakesNothingFromItsResults) {
+  const std::string pipe = Path("out/summary.json.new");
+  const auto psring = Start("run", Config(200), {"--arm", "ring"});
+  ASSERT_TRUE(psring->WaitForOutput("results in ", kPatience)) << psring->err();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0) << strerror(errno);
+  ASSERT_TRUE(psring->WaitForOutput(", 200 steps,", kPatience)) << psring->err();
+  // Who writes the database closes it when there is no arm left.
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (fs::exists(Path("out/run.db-wal"))) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  psring->Signal(SIGTERM);
+  const FileDescriptor reader(open(pipe.c_str(), O_RDWR | O_NONBLOCK));
+  EXPECT_THAT(psring->Wait(kPatience), Optional(128 + SIGTERM)) << psring->err();
+  std::string written(1 << 16, '\0');
+  const ssize_t size = read(reader.get(), written.data(), written.size());
+  written.resize(std::max<ssize_t>(0, size));
+  const auto summary = nlohmann::json::parse(written, nullptr, false);
+  ASSERT_TRUE(summary.is_object()) << written;
+  EXPECT_EQ(summary["arms"].size(), 1);
+  EXPECT_THAT(psring->out(), HasSubstr("samples/s"));
+  EXPECT_THAT(psring->err(), HasSubstr("psring: stopped by Terminated"));
 }
 
 // Connections of a stopped process stand: only its silence tells.

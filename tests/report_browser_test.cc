@@ -117,6 +117,28 @@ TEST(ReportBrowserTest, ThePageOfAComparisonDrawsEverything) {
   EXPECT_TRUE(ReadFile(again) == page) << "the two pages differ";
 }
 
+TEST(ReportBrowserTest, ThePageOfOneArmThatContinuedFromACheckpoint) {
+  if (!fs::exists(kPlaywright)) GTEST_SKIP() << "psring was built without npm's packages";
+  const std::string experiment = WriteExperiment("one", kExperiment);
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "run",   experiment,         "--arm", "sync",
+        "--set", "training.seeds=1", "--set", "checkpoint={every_steps: 20}"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto psring = Psring(arguments);
+    EXPECT_THAT(psring->Wait(kPatience), Optional(0)) << psring->err();
+  };
+  run({"--out", Folder("begun")});
+  run({"--out", Folder("continued"), "--restore", Folder("begun")});
+  const std::string page = ReadFile(Folder("continued/report.html"));
+  EXPECT_THAT(VerdictOf(page), AllOf(HasSubstr("All 4 certificates that apply pass"),
+                                     HasSubstr("Not run, or not yet: async, ring.")));
+  const std::string again = Folder("one.html");
+  const auto report = Psring({"report", Folder("continued"), "-o", again});
+  EXPECT_THAT(report->Wait(kPatience), Optional(0)) << report->err();
+  EXPECT_TRUE(ReadFile(again) == page) << VerdictOf(ReadFile(again));
+}
+
 TEST(ReportBrowserTest, ThePageOfAKilledRunShowsWhatThereIs) {
   if (const std::string why = NoBrowser(); !why.empty()) GTEST_SKIP() << why;
   const std::string run = Folder("killed");

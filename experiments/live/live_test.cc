@@ -288,6 +288,7 @@ TEST(TerminalTest, TheEnvironmentSaysWhatItCanDo) {
   EXPECT_EQ(With({"TERM=dumb"}).columns, 0);
   EXPECT_EQ(With({}).columns, 0);
   EXPECT_FALSE(With({"TERM=xterm", "NO_COLOR=1"}).colours);
+  EXPECT_TRUE(With({"TERM=xterm", "NO_COLOR="}).colours);
   EXPECT_FALSE(With({"TERM=xterm"}).utf8);
   EXPECT_TRUE(With({"TERM=xterm", "LC_CTYPE=C.utf8", "LANG=C"}).utf8);
   EXPECT_FALSE(With({"TERM=xterm", "LC_ALL=C", "LANG=C.UTF-8"}).utf8);
@@ -383,10 +384,10 @@ JobSpec JobOnHosts() {
   return spec;
 }
 
-HostsReading ReadingAt(absl::Duration time, int64_t server_in) {
+HostsReading ReadingAt(absl::Duration time, int64_t server_in, int64_t server_out = 5) {
   HostsReading reading;
   reading.time = absl::UnixEpoch() + time;
-  reading.links = {{.host = "server 0", .out = true, .bytes = 5},
+  reading.links = {{.host = "server 0", .out = true, .bytes = server_out},
                    {.host = "server 0", .out = false, .bytes = server_in, .dropped = 3}};
   return reading;
 }
@@ -396,7 +397,7 @@ TEST(LiveWatchTest, LinksOfEmulatedHostsAsTheKernelCountsThem) {
   LiveWatch watch(&clock);
   watch.Begin(JobOnHosts());
   watch.Sampled(ReadingAt(absl::Seconds(1), 1000));
-  watch.Sampled(ReadingAt(absl::Seconds(3), 5001000));
+  watch.Sampled(ReadingAt(absl::Seconds(3), 5001000, 3000005));
   const LiveState state = watch.State();
   EXPECT_TRUE(state.frames);
   ASSERT_EQ(state.links.size(), 3U);
@@ -404,8 +405,14 @@ TEST(LiveWatchTest, LinksOfEmulatedHostsAsTheKernelCountsThem) {
       std::find_if(state.links.begin(), state.links.end(),
                    [](const LiveLink& link) { return link.name == "server 0"; });
   ASSERT_NE(server, state.links.end());
-  EXPECT_DOUBLE_EQ(server->in_bytes_s, 2.5e6);
-  EXPECT_DOUBLE_EQ(server->in_capacity, 1e7);
+  EXPECT_DOUBLE_EQ(server->out_bytes_s, 1.5e6);
+  for (const LiveLink& link : state.links) {
+    EXPECT_DOUBLE_EQ(link.in_capacity, 1e7) << link.name;
+    EXPECT_DOUBLE_EQ(link.out_capacity, 1e7) << link.name;
+    // Those of workers have not been read.
+    EXPECT_EQ(link.in_bytes_s, link.name == "server 0" ? 2.5e6 : 0) << link.name;
+  }
+  EXPECT_EQ(state.links.front().name, "worker 0");
 }
 
 TEST(RunMetricsTest, TellsOfTheRunThatGoesOn) {

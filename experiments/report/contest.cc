@@ -5,7 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "experiments/report/words.h"
 
@@ -43,19 +42,8 @@ bool HasBoth(const std::vector<const ArmRuns*>& arms) {
 
 Architecture ArchitectureOf(const ArmResult& arm) {
   if (arm.servers > 0) return Architecture::kServers;
-  return absl::StartsWith(arm.mode, "ring") ? Architecture::kRing : Architecture::kLocal;
-}
-
-const char* ToString(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::kServers:
-      return "parameter servers";
-    case Architecture::kRing:
-      return "ring all-reduce";
-    case Architecture::kLocal:
-      return "one process";
-  }
-  return "";
+  // Its other algorithms have other names.
+  return arm.mode == "local" ? Architecture::kLocal : Architecture::kRing;
 }
 
 const ArmRuns* Contest::best_other() const {

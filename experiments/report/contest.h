@@ -9,10 +9,9 @@
 
 namespace psring {
 
+// kRing is that of all arms with `ring`, whatever the algorithm that sums its buckets.
 enum class Architecture { kServers, kRing, kLocal };
 Architecture ArchitectureOf(const ArmResult& arm);
-// "parameter servers", "ring all-reduce", "one process".
-const char* ToString(Architecture architecture);
 
 // What decides.
 enum class Measure {
@@ -36,7 +35,7 @@ struct Contest {
 };
 
 // The arms must outlive it. `target` is the accuracy to reach, 0: none. It is the measure
-// where an arm that counts reaches it in at least half of its runs.
+// where an arm that counts reaches it in more than half of its runs.
 Contest ContestOf(const std::vector<ArmRuns>& arms, double target);
 
 // By how many times `arm` is better than `other` (below 1: worse) in the measure, by

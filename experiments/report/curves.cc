@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<LossPoint>> ReadLosses(SqliteConnection& database,
   int64_t in_stretch = 0;
   LossPoint last;
   const auto close = [&] {
-    last.step = records / run.workers;
+    last.step = run.restored_step.value_or(0) + records / run.workers;
     last.bytes = 0;
     for (const int64_t bytes : sent) last.bytes += static_cast<double>(bytes);
     last.loss = losses == 0 ? std::numeric_limits<double>::quiet_NaN()

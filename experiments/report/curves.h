@@ -33,7 +33,9 @@ struct Curve {
 // last step, and the payload that all had sent by then (as in EvaluationPoint). Where a
 // loss was not finite, the stretch has none.
 struct LossPoint {
-  int64_t step = 0;  // Of all workers until then, divided by their number.
+  // Of all workers until then, divided by their number; those before the checkpoint that
+  // the run continued from count.
+  int64_t step = 0;
   double seconds = 0;
   double bytes = 0;
   double loss = 0;

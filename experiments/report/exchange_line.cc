@@ -47,8 +47,10 @@ absl::StatusOr<ExchangeLine> ReadExchangeLine(SqliteConnection& database,
   };
   ASSIGN_OR_RETURN(
       SqliteStatement step,
-      database.Prepare("SELECT rank, start_ns + data_ns + forward_ns, backward_ns FROM "
-                       "steps WHERE run = ? AND step = ? AND rank < ? ORDER BY rank"));
+      // When backward begins, as BackwardBegin (experiments/waits.h).
+      database.Prepare(
+          "SELECT rank, start_ns + recording_ns + data_ns + forward_ns, backward_ns "
+          "FROM steps WHERE run = ? AND step = ? AND rank < ? ORDER BY rank"));
   RETURN_IF_ERROR(step.Bind({number, line.step, int64_t{most_ranks}}));
   while (true) {
     ASSIGN_OR_RETURN(const bool more, step.Next());

@@ -29,6 +29,7 @@ namespace {
 constexpr size_t kMostPictures = 4;
 constexpr size_t kMostExchanges = 2;
 constexpr int kMostRanks = 4;  // Of a step that is shown bucket by bucket.
+constexpr size_t kMostEvents = 50;
 
 // The arms that stand for the comparison: those of the contest, void ones among them;
 // where there is none, all that there are.
@@ -102,15 +103,23 @@ absl::StatusOr<std::vector<std::string>> Events(SqliteConnection& database) {
   ASSIGN_OR_RETURN(
       SqliteStatement row,
       database.Prepare("SELECT name, severity, process, text FROM events JOIN runs "
-                       "USING (run) WHERE severity <> 'info' ORDER BY events.rowid "
-                       "LIMIT 50"));
+                       "USING (run) WHERE severity <> 'info' ORDER BY events.rowid"));
   std::vector<std::string> events;
+  int64_t left_out = 0;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, row.Next());
-    if (!more) return events;
+    if (!more) break;
+    if (events.size() == kMostEvents) {
+      ++left_out;
+      continue;
+    }
     events.push_back(absl::StrCat(row.Text(0), ", ", row.Text(1), ": ",
                                   row.IsNull(2) ? "" : row.Text(2) + ": ", row.Text(3)));
   }
+  if (left_out > 0) {
+    events.push_back(absl::StrCat("and ", left_out, " more, in the database's `events`"));
+  }
+  return events;
 }
 
 absl::StatusOr<std::string> Started(SqliteConnection& database) {

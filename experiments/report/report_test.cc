@@ -105,6 +105,17 @@ TEST(VerdictTest, TheFasterArchitectureWinsBySamplesPerSecond) {
   EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("All 6 certificates that apply")));
 }
 
+TEST(VerdictTest, AnArmIsARingByAnyAlgorithm) {
+  ArmResult automatic = Arm("auto", 2, 0, 1500);
+  automatic.mode = "auto all-reduce";
+  ArmResult alone = Arm("alone", 1, 0, 9000);
+  alone.mode = "local";
+  EXPECT_THAT(Judge(Ended({Arm("ps", 2, 1, 1000), automatic, alone})).winner,
+              HasSubstr("A ring won: auto trained 1,500 samples/s, 1.50 times as many as "
+                        "ps, the best arm with parameter servers"));
+  EXPECT_EQ(ArchitectureOf(alone), Architecture::kLocal);
+}
+
 TEST(VerdictTest, WithATargetTimeDecidesAndTheLastIsNamed) {
   const ReportVerdict verdict = Judge(Ended(
       {Reaching(Arm("sync", 4, 1, 9000), 6), Reaching(Arm("async", 4, 1, 1000), 2.5),
@@ -127,6 +138,20 @@ TEST(VerdictTest, WhoNeverReachesTheTargetLoses) {
       verdict.winner,
       "A ring won: ring reached 50 % test accuracy after 3.00 s, which ps, the best arm "
       "with parameter servers, never did.");
+}
+
+// Three seeds of each: one reaches it in two, the other in one.
+TEST(VerdictTest, WhoReachesTheTargetInSomeSeedsMayBeTooCloseToCall) {
+  std::vector<ArmResult> runs;
+  for (int seed = 0; seed < 3; ++seed) {
+    ArmResult ps = Arm("ps", 2, 1, 9000);
+    ArmResult ring = Arm("ring", 2, 0, 9000);
+    runs.push_back(seed < 1 ? Reaching(ps, 2) : ps);
+    runs.push_back(seed < 2 ? Reaching(ring, 3) : ring);
+  }
+  EXPECT_EQ(Judge(Ended(runs, 0.5)).winner,
+            "No clear winner: ring reached 50 % test accuracy after 3.00 s, and ps, the "
+            "best arm with parameter servers, never.");
 }
 
 TEST(VerdictTest, SmallDifferencesAndOverlappingSeedsAreNoVictory) {
@@ -171,7 +196,11 @@ TEST(VerdictTest, VoidAndDivergedArmsDoNotCount) {
       AllOf(Contains("The times of colocated are void: processors were idle 4 % of "
                      "the time."),
             Contains("async diverged.")));
-  EXPECT_THAT(Judge(Ended({fast})).winner, HasSubstr("Nobody won: of 1 arms"));
+  const ReportVerdict nobody = Judge(Ended({fast}));
+  EXPECT_THAT(nobody.winner, HasSubstr("Nobody won: of 1 arms"));
+  EXPECT_THAT(nobody.why,
+              ElementsAre("Nothing can be said of the links, because colocated is void: "
+                          "processors were idle 4 % of the time."));
 }
 
 TEST(VerdictTest, OneArmAndNoneAreNoComparison) {

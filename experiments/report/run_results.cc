@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 // How a run ended, as the database has it.
 struct Ending {
+  int64_t run = 0;
   absl::Status outcome;
   std::optional<int64_t> restored_step;
 };
@@ -38,7 +39,7 @@ absl::StatusOr<std::optional<Ending>> ReadEnding(SqliteConnection& database,
       SqliteStatement row,
       database.Prepare(
           "SELECT outcome, restored_step, (SELECT max(step) + 1 FROM steps WHERE "
-          "steps.run = runs.run) FROM runs WHERE name = ? AND seed = ?"));
+          "steps.run = runs.run), run FROM runs WHERE name = ? AND seed = ?"));
   RETURN_IF_ERROR(
       row.Bind({spec.arm().name(), SeedAsInteger(spec.experiment().training().seed())}));
   ASSIGN_OR_RETURN(const bool found, row.Next());
@@ -52,7 +53,42 @@ absl::StatusOr<std::optional<Ending>> ReadEnding(SqliteConnection& database,
     ending.outcome = absl::AbortedError(row.Text(0));
   }
   if (!row.IsNull(1)) ending.restored_step = row.Integer(1);
+  ending.run = row.Integer(3);
   return ending;
+}
+
+// What the run continued from, by its first records: of each worker the first step, of
+// the servers the version that was updated first. Which checkpoint it was nobody has
+// recorded: the run is its own, and its bits are compared with no other arm's.
+absl::Status AddRestored(SqliteConnection& database, int64_t run, int64_t step,
+                         JobSpec* spec) {
+  Restored& restored = *spec->mutable_restored();
+  restored.set_folder(spec->job());
+  restored.set_step(step);
+  ASSIGN_OR_RETURN(
+      SqliteStatement first,
+      database.Prepare("SELECT min(step) FROM steps WHERE run = ? AND rank = ?"));
+  for (int rank = 0; rank < spec->workers(); ++rank) {
+    RETURN_IF_ERROR(first.Bind({run, int64_t{rank}}));
+    RETURN_IF_ERROR(first.Next().status());
+    // Who was stopped before its first has the place that it would have in lockstep.
+    restored.add_next_steps(first.IsNull(0) ? step : first.Integer(0));
+  }
+  ASSIGN_OR_RETURN(SqliteStatement version,
+                   database.Prepare("SELECT min(version) FROM contributions "
+                                    "WHERE run = ? AND dropped IS NULL"));
+  RETURN_IF_ERROR(version.Bind({run}));
+  RETURN_IF_ERROR(version.Next().status());
+  restored.set_version(version.IsNull(0) ? step : version.Integer(0));
+  return absl::OkStatus();
+}
+
+// Whether the comparison has done all its runs, by what it has left when it ended. That a
+// gradient was not finite is an end, too.
+bool DidAllRuns(const std::string& folder) {
+  std::ifstream file(folder + "/summary.json");
+  const auto summary = nlohmann::json::parse(file, nullptr, false);
+  return summary.is_object() && summary.contains("error") && summary["error"].is_null();
 }
 
 absl::StatusOr<std::string> FolderOf(const std::string& run) {
@@ -116,7 +152,8 @@ absl::StatusOr<RunResults> ReadRunResults(const std::string& run) {
       if (!ending) continue;
       any = true;
       if (ending->restored_step) {
-        spec.mutable_restored()->set_step(*ending->restored_step);
+        RETURN_IF_ERROR(
+            AddRestored(*database, ending->run, *ending->restored_step, &spec));
       }
       ASSIGN_OR_RETURN(const ArmRecords records,
                        ReadArm(results.database(), arm.arm().name(),
@@ -129,7 +166,7 @@ absl::StatusOr<RunResults> ReadRunResults(const std::string& run) {
   CompareReplicas(results.specs, &summaries);
   CompareWires(results.specs, &summaries);
   SetResults(summaries, &results);
-  if (results.unfinished.empty()) {
+  if (DidAllRuns(results.folder)) {
     results.expectations = CheckExpectations(results.experiment, summaries);
   }
   return results;

@@ -95,9 +95,10 @@ std::string Winner(const RunResults& run, const Contest& contest) {
   const std::string what = other == nullptr ? "the next best arm" : BestOf(second);
   std::string text = absl::StrCat(Achievement(run, measure, best), ", ");
   if (TooClose(measure, best, second)) {
+    const std::string value = ValueText(measure, second);
+    const bool after = measure == Measure::kTimeToTarget && value != "never";
     text = absl::StrCat("No clear winner: ", text, "and ", NameOf(second), ", ", what,
-                        ", ", measure == Measure::kThroughput ? "" : "after ",
-                        ValueText(measure, second));
+                        ", ", after ? "after " : "", value);
   } else {
     text = absl::StrCat(other == nullptr ? "Ahead" : Title(best), other ? " won: " : ": ",
                         text, LeadText(measure, best, second, what));
@@ -179,7 +180,9 @@ std::vector<std::string> Why(const std::vector<ArmRuns>& arms, const Contest& co
   const std::string hot_spot = HotSpotVerdict(arms);
   absl::string_view line = absl::StripTrailingAsciiWhitespace(hot_spot);
   if (absl::ConsumePrefix(&line, "verdict: ")) {
-    add(absl::StrCat("The links: ", line, "."));
+    add(absl::ConsumePrefix(&line, "none, ")
+            ? absl::StrCat("Nothing can be said of the links, ", line, ".")
+            : absl::StrCat("The links: ", line, "."));
   }
   if (contest.arms.empty()) return why;
   add(StepSentence(*contest.arms.front()));

@@ -223,6 +223,21 @@ TEST_F(TensorBoardWriterTest, AStepThatAWorkerHasLeftOutIsTheOthers) {
   EXPECT_EQ(Scalars(events[2])["loss"], 1);
 }
 
+TEST_F(TensorBoardWriterTest, StepsThatASlowWorkerNeverReachesAreWrittenInTheEnd) {
+  TensorBoardWriter writer(folder_);
+  writer.Begin(Job());
+  Report(&writer, {Step(0, 0, 2), Step(0, 1, 5), Step(0, 2, 1), Step(1, 0, 4)});
+  EXPECT_EQ(Events().size(), 1U);
+  writer.End();
+  const std::vector<tensorboard::Event> events = Events();
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[2].step(), 3);
+  // As the result table has it: 40 samples in 3 seconds.
+  EXPECT_THAT(Scalars(events[2]),
+              UnorderedElementsAre(Pair("loss", 1), Pair("samples_per_second", 40.0f / 3),
+                                   Pair("exposed_share", 0.5)));
+}
+
 TEST_F(TensorBoardWriterTest, EvaluationsStandWhereTheirStepsEnded) {
   TensorBoardWriter writer(folder_);
   writer.Begin(Job());

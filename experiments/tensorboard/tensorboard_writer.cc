@@ -71,7 +71,7 @@ void TensorBoardWriter::Reported(const Member& /*from*/, const RecordBatch& batc
     start_ = absl::Now() - absl::Nanoseconds(last.start_ns() + last.total_ns());
   }
   for (const StepRecord& step : batch.steps()) AddStep(step);
-  WriteSteps();
+  WriteStepsUpTo(LastOfAll());
   for (const EvaluationRecord& evaluation : batch.evaluations()) {
     WriteEvaluation(evaluation);
   }
@@ -91,11 +91,15 @@ void TensorBoardWriter::AddStep(const StepRecord& record) {
   latest_[record.rank()] = record.step();
 }
 
-void TensorBoardWriter::WriteSteps() {
-  if (static_cast<int>(latest_.size()) < workers_) return;
-  int64_t past = INT64_MAX;
-  for (const auto& [rank, step] : latest_) past = std::min(past, step);
-  while (!open_.empty() && open_.begin()->first <= past) {
+int64_t TensorBoardWriter::LastOfAll() const {
+  if (static_cast<int>(latest_.size()) < workers_) return -1;
+  int64_t last = INT64_MAX;
+  for (const auto& [rank, step] : latest_) last = std::min(last, step);
+  return last;
+}
+
+void TensorBoardWriter::WriteStepsUpTo(int64_t last) {
+  while (!open_.empty() && open_.begin()->first <= last) {
     WriteStep(open_.begin()->first, open_.begin()->second);
     open_.erase(open_.begin());
   }
@@ -140,6 +144,8 @@ void TensorBoardWriter::WriteEvaluation(const EvaluationRecord& evaluation) {
 void TensorBoardWriter::End() {
   MutexLock lock(&mutex_);
   if (file_ == nullptr) return;
+  // Where workers do not keep step, the slowest has not made those of the fastest.
+  WriteStepsUpTo(INT64_MAX);
   status_.Update(file_->Flush());
   file_.reset();
 }

@@ -20,10 +20,10 @@
 namespace psring {
 
 // FOLDER/ARM-seed-N/events.out.tfevents.* of each run. A step has an event once all
-// workers have gone past it, whether each of them has made it or not, with these scalars:
+// workers have gone past it, whether each of them has made it or not, or the run has
+// ended, with these scalars:
 //   loss                mean over the workers that had samples in it; none where compute
-//   is
-//                       emulated
+//                       is emulated
 //   samples_per_second  of all workers, since they left the start barrier
 //   exposed_share       of the step's time on all workers: exposed communication
 // and each evaluation has one with accuracy and test_loss. The step of an event is the
@@ -53,8 +53,11 @@ class TensorBoardWriter final : public RunWatcher {
   };
 
   void AddStep(const StepRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those that all workers have gone past.
-  void WriteSteps() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those up to this index, in order.
+  void WriteStepsUpTo(int64_t last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The index up to which all workers have gone past all steps; -1: of some nothing is
+  // known.
+  int64_t LastOfAll() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteStep(int64_t index, const Step& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteEvaluation(const EvaluationRecord& evaluation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -126,10 +126,11 @@ absl::Status RunApplyBench(const ApplyOptions& options, const std::string& comma
   RETURN_IF_ERROR(bench.Run());
   context.load_after = LoadAverage();
   std::cout << ApplyTable(bench.rows()) << ApplyFooter(context) << std::flush;
-  RETURN_IF_ERROR(
-      WriteFile(options.json_path, ApplyJson(context, options, settings, bench.rows())));
-  if (bench.first_wrong().empty()) return absl::OkStatus();
-  return CheckFailedError(absl::StrCat("wrong parameters: ", bench.first_wrong()));
+  return Conclude(
+      WriteFile(options.json_path, ApplyJson(context, options, settings, bench.rows())),
+      bench.first_wrong().empty()
+          ? ""
+          : absl::StrCat("wrong parameters: ", bench.first_wrong()));
 }
 
 }  // namespace
