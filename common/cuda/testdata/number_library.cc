@@ -1,0 +1,2 @@
+// A library that says which one it is.
+extern "C" int Number() { return NUMBER; }
