@@ -41,8 +41,9 @@ absl::Status CheckDevice(const std::vector<JobSpec>& specs, bool external,
   });
   if (!wanted) return absl::OkStatus();
   RETURN_IF_ERROR(Refusal(CheckCudaBuild(build)));
-  if (!external)
+  if (!external) {
     RETURN_IF_ERROR(Refusal(CheckCudaMachine(build, find(), NeedsOf(specs))));
+  }
   if (kTrainsOnGpus) return absl::OkStatus();
   return Refusal(absl::InvalidArgumentError("training on GPUs is not in this build"));
 }
