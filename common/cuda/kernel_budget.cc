@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<KernelUsage>> ParseUsage(const std::string& text) {
       kernel = KernelUsage{.kernel = NameOf(match[1]), .architecture = match[2]};
       has_memory = false;
     } else if (std::regex_match(line, match, memory)) {
-      // Functions that are not inlined have such a line too.
+      // A second one is that of a function that is not inlined, which ours all are.
       if (!kernel || has_memory) return WrongLine(kWhat, line_number, line);
       kernel->stack_bytes = std::stoi(match[1]);
       kernel->spill_bytes = std::stoi(match[2]) + std::stoi(match[3]);
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<KernelUsage>> ParseUsage(const std::string& text) {
     } else if (std::regex_match(line, match, registers)) {
       if (!kernel || !has_memory) return WrongLine(kWhat, line_number, line);
       kernel->registers = std::stoi(match[1]);
-      usage.push_back(*std::move(kernel));
+      usage.push_back(*kernel);
       kernel.reset();
     }
   }
