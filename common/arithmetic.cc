@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/float_bits.h"
 #include "common/vectorize.h"
 
 namespace psring {
@@ -37,22 +38,11 @@ void Compensate(float* __restrict gradient, float lambda, const float* __restric
   }
 }
 
-// Without the sign, the bits of numbers are in the order of the numbers, and what is not
-// a number is above them all. They are compared as integers, so that the loop has no
-// branch and no floating-point mode matters.
-int32_t MagnitudeOf(const float& value) {
-  int32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits & 0x7fffffff;
-}
-
 PSRING_VECTORIZED
 bool AllWithin(const float* values, int32_t largest, int64_t count) {
   uint32_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
-    int32_t bits;
-    std::memcpy(&bits, values + i, sizeof(bits));
-    found |= (bits & 0x7fffffff) > largest ? 1 : 0;
+    found |= MagnitudeBits(values[i]) > largest ? 1 : 0;
   }
   return found == 0;
 }
@@ -85,13 +75,12 @@ std::optional<int64_t> FirstNonFinite(std::span<const float> values) {
 // again for free.
 std::optional<int64_t> FirstBeyond(std::span<const float> values, float largest) {
   constexpr size_t kScanBlock = 4096;
-  const int32_t limit = MagnitudeOf(largest);
+  const int32_t limit = MagnitudeBits(largest);
   for (size_t begin = 0; begin < values.size(); begin += kScanBlock) {
     const auto block = values.subspan(begin, std::min(kScanBlock, values.size() - begin));
     if (AllWithin(block.data(), limit, static_cast<int64_t>(block.size()))) continue;
-    return std::find_if(
-               block.begin(), block.end(),
-               [limit](const float& value) { return MagnitudeOf(value) > limit; }) -
+    return std::find_if(block.begin(), block.end(),
+                        [limit](float value) { return MagnitudeBits(value) > limit; }) -
            values.begin();
   }
   return std::nullopt;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/activation.h"
 #include "common/vectorize.h"
 #include "glog/logging.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -33,7 +34,9 @@ struct Operation {
 
 PSRING_VECTORIZED
 void MaskByOutput(const float* output, float* gradient, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) gradient[i] = output[i] > 0 ? gradient[i] : 0.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    gradient[i] = ReluGradient(output[i], gradient[i]);
+  }
 }
 
 class CpuDevice final : public Device {

@@ -1,112 +1,55 @@
 #include "common/optimizer.h"
 
-#include <math.h>
-
 #include <utility>
 
+#include "common/update_factors.h"
+#include "common/update_rule.h"
 #include "common/vectorize.h"
 #include "glog/logging.h"
 
 namespace psring {
 namespace {
 
-// What an update needs besides the slices.
-struct Factors {
-  float learning_rate = 0;
-  float gradient_decay = 0;  // Times the parameter, added to the gradient.
-  // Of SGD.
-  float momentum = 0;
-  // Of Adam and AdamW.
-  float beta1 = 0, new1 = 0;  // The old mean's weight and the new term's.
-  float beta2 = 0, new2 = 0;
-  float keep = 1;  // Of the parameter, before the step.
-  float step_size = 0;
-  float root_scale = 0;
-  // Of all that divide.
-  float epsilon = 0;
-};
-
-Factors SgdFactors(const Sgd& sgd, const StepConstants& constants) {
-  return {.learning_rate = constants.learning_rate,
-          .gradient_decay = sgd.weight_decay(),
-          .momentum = sgd.momentum()};
-}
-
-Factors AdamFactors(const Adam& adam, const StepConstants& constants) {
-  return {.learning_rate = constants.learning_rate,
-          .gradient_decay = adam.weight_decay(),
-          .beta1 = adam.beta1(),
-          .new1 = 1 - adam.beta1(),
-          .beta2 = adam.beta2(),
-          .new2 = 1 - adam.beta2(),
-          .step_size = constants.adam_step_size,
-          .root_scale = constants.adam_root_scale,
-          .epsilon = adam.epsilon()};
-}
-
-Factors AdamWFactors(const Adam& adam, const StepConstants& constants) {
-  Factors factors = AdamFactors(adam, constants);
-  factors.gradient_decay = 0;
-  factors.keep = 1 - constants.learning_rate * adam.weight_decay();
-  return factors;
-}
-
-Factors AdagradFactors(const Adagrad& adagrad, const StepConstants& constants) {
-  return {.learning_rate = constants.learning_rate,
-          .gradient_decay = adagrad.weight_decay(),
-          .epsilon = adagrad.epsilon()};
-}
+// A loop for each rule, so that common/vectorize.h can have clones made of it.
 
 PSRING_VECTORIZED
-void ApplySgd(float* __restrict parameters, const float* __restrict gradient, Factors f,
-              int64_t count) {
+void ApplySgd(float* __restrict parameters, const float* __restrict gradient,
+              UpdateFactors f, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    parameters[i] -= f.learning_rate * (gradient[i] + f.gradient_decay * parameters[i]);
+    SgdUpdate::Apply(f, gradient[i], parameters + i, nullptr, nullptr);
   }
 }
 
 PSRING_VECTORIZED
 void ApplyMomentum(float* __restrict parameters, float* __restrict velocity,
-                   const float* __restrict gradient, Factors f, int64_t count) {
+                   const float* __restrict gradient, UpdateFactors f, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    velocity[i] =
-        f.momentum * velocity[i] + (gradient[i] + f.gradient_decay * parameters[i]);
-    parameters[i] -= f.learning_rate * velocity[i];
+    MomentumUpdate::Apply(f, gradient[i], parameters + i, velocity + i, nullptr);
   }
 }
 
 PSRING_VECTORIZED
 void ApplyNesterov(float* __restrict parameters, float* __restrict velocity,
-                   const float* __restrict gradient, Factors f, int64_t count) {
+                   const float* __restrict gradient, UpdateFactors f, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i] + f.gradient_decay * parameters[i];
-    velocity[i] = f.momentum * velocity[i] + g;
-    parameters[i] -= f.learning_rate * (g + f.momentum * velocity[i]);
+    NesterovUpdate::Apply(f, gradient[i], parameters + i, velocity + i, nullptr);
   }
 }
 
-// Adam and AdamW: one decays through the gradient, the other through `keep`.
 PSRING_VECTORIZED
 void ApplyAdam(float* __restrict parameters, float* __restrict first,
-               float* __restrict second, const float* __restrict gradient, Factors f,
-               int64_t count) {
+               float* __restrict second, const float* __restrict gradient,
+               UpdateFactors f, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i] + f.gradient_decay * parameters[i];
-    first[i] = f.beta1 * first[i] + f.new1 * g;
-    second[i] = f.beta2 * second[i] + f.new2 * (g * g);
-    parameters[i] =
-        f.keep * parameters[i] -
-        f.step_size * first[i] / (f.root_scale * sqrtf(second[i]) + f.epsilon);
+    AdamUpdate::Apply(f, gradient[i], parameters + i, first + i, second + i);
   }
 }
 
 PSRING_VECTORIZED
 void ApplyAdagrad(float* __restrict parameters, float* __restrict sum,
-                  const float* __restrict gradient, Factors f, int64_t count) {
+                  const float* __restrict gradient, UpdateFactors f, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i] + f.gradient_decay * parameters[i];
-    sum[i] += g * g;
-    parameters[i] -= f.learning_rate * g / (sqrtf(sum[i]) + f.epsilon);
+    AdagradUpdate::Apply(f, gradient[i], parameters + i, nullptr, sum + i);
   }
 }
 
@@ -116,18 +59,22 @@ struct StateKept {
 };
 
 StateKept StateOf(const Optimizer& settings) {
-  switch (settings.kind_case()) {
-    case Optimizer::kSgd:
-      return {.first = settings.sgd().momentum() != 0, .second = false};
-    case Optimizer::kAdam:
-    case Optimizer::kAdamw:
-      return {.first = true, .second = true};
-    case Optimizer::kAdagrad:
-      return {.first = false, .second = true};
-    case Optimizer::KIND_NOT_SET:
-      break;
+  const auto of = [](auto rule) {
+    return StateKept{.first = rule.kHasFirst, .second = rule.kHasSecond};
+  };
+  switch (RuleOf(settings)) {
+    case UpdateRule::kSgd:
+      return of(SgdUpdate());
+    case UpdateRule::kMomentum:
+      return of(MomentumUpdate());
+    case UpdateRule::kNesterov:
+      return of(NesterovUpdate());
+    case UpdateRule::kAdam:
+      return of(AdamUpdate());
+    case UpdateRule::kAdagrad:
+      return of(AdagradUpdate());
   }
-  LOG(FATAL) << "an optimizer without a kind";
+  LOG(FATAL) << "no such rule";
 }
 
 }  // namespace
@@ -164,31 +111,20 @@ void SliceOptimizer::Apply(const StepConstants& constants, int64_t offset,
   const float* const g = gradient.data();
   float* const first = first_.data() + (first_.empty() ? 0 : offset);
   float* const second = second_.data() + (second_.empty() ? 0 : offset);
-  switch (settings_.kind_case()) {
-    case Optimizer::kSgd: {
-      const Factors factors = SgdFactors(settings_.sgd(), constants);
-      if (first_.empty()) {
-        ApplySgd(p, g, factors, count);
-      } else if (settings_.sgd().nesterov()) {
-        ApplyNesterov(p, first, g, factors, count);
-      } else {
-        ApplyMomentum(p, first, g, factors, count);
-      }
-      return;
-    }
-    case Optimizer::kAdam:
-      return ApplyAdam(p, first, second, g, AdamFactors(settings_.adam(), constants),
-                       count);
-    case Optimizer::kAdamw:
-      return ApplyAdam(p, first, second, g, AdamWFactors(settings_.adamw(), constants),
-                       count);
-    case Optimizer::kAdagrad:
-      return ApplyAdagrad(p, second, g, AdagradFactors(settings_.adagrad(), constants),
-                          count);
-    case Optimizer::KIND_NOT_SET:
-      break;
+  const UpdateFactors factors = FactorsOf(settings_, constants);
+  switch (RuleOf(settings_)) {
+    case UpdateRule::kSgd:
+      return ApplySgd(p, g, factors, count);
+    case UpdateRule::kMomentum:
+      return ApplyMomentum(p, first, g, factors, count);
+    case UpdateRule::kNesterov:
+      return ApplyNesterov(p, first, g, factors, count);
+    case UpdateRule::kAdam:
+      return ApplyAdam(p, first, second, g, factors, count);
+    case UpdateRule::kAdagrad:
+      return ApplyAdagrad(p, second, g, factors, count);
   }
-  LOG(FATAL) << "an optimizer without a kind";
+  LOG(FATAL) << "no such rule";
 }
 
 }  // namespace psring

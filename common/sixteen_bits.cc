@@ -2,83 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
+#include "common/float_bits.h"
+#include "common/host_device.h"
+#include "common/sixteen_bits_rounding.h"
 #include "common/vectorize.h"
-
-// All loops are without branches, and over integers but for what a float addition rounds:
-// compilers make vectors of them on any unit. Where a number may be of several kinds, the
-// results for all kinds are computed, and one is picked.
-
-#define PSRING_INLINE __attribute__((always_inline)) inline
 
 namespace psring {
 namespace {
-
-constexpr uint32_t kMagnitude = 0x7fffffff;
-constexpr uint32_t kInfinity = 0x7f800000;
-constexpr uint32_t kQuiet = 0x00400000;  // The bit that tells NaN from infinity.
-
-// Compilers make a branch of a conditional whose sides cost something, and then no
-// vector.
-PSRING_INLINE uint32_t Pick(bool first, uint32_t a, uint32_t b) {
-  const uint32_t mask = first ? 0xffffffff : 0;
-  return (a & mask) | (b & ~mask);
-}
-
-struct Bf16 {
-  static constexpr float kLargest = 0x1.fep127f;
-
-  static PSRING_INLINE uint16_t Round(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    // Half of the last bit that stays, and nothing where that would make a tie odd.
-    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const bool is_nan = static_cast<int32_t>(bits & kMagnitude) > int32_t{kInfinity};
-    return static_cast<uint16_t>(Pick(is_nan, bits | kQuiet, rounded) >> 16);
-  }
-  static PSRING_INLINE float Widen(uint16_t half) {
-    return std::bit_cast<float>(uint32_t{half} << 16);
-  }
-};
-
-struct Fp16 {
-  static constexpr float kLargest = 65504.0f;
-  // Exponents of a float and of a half are apart by so much, in the float's bits.
-  static constexpr uint32_t kRebias = (127 - 15) << 23;
-  static constexpr uint32_t kLeastNormal = kRebias + (1 << 23);  // 2^-14
-  // 65,520: half-way between the largest finite number and what would follow.
-  static constexpr int32_t kLeastInfinite = 0x477ff000;
-  static constexpr uint16_t kHalfInfinity = 0x7c00;
-
-  static PSRING_INLINE uint16_t Round(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    const uint32_t magnitude = bits & kMagnitude;
-    const uint32_t normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - kRebias) >> 13;
-    // A float in [0.5, 1) has the resolution of a subnormal half, 2^-24: the addition
-    // rounds, and leaves the number of these in the fraction.
-    const uint32_t subnormal =
-        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
-        std::bit_cast<uint32_t>(0.5f);
-    const auto compared = static_cast<int32_t>(magnitude);
-    uint32_t half = Pick(compared < int32_t{kLeastNormal}, subnormal, normal);
-    half = Pick(compared >= kLeastInfinite, kHalfInfinity, half);
-    const uint32_t nan = kHalfInfinity | 0x200 | ((magnitude >> 13) & 0x3ff);
-    half = Pick(compared > int32_t{kInfinity}, nan, half);
-    return static_cast<uint16_t>(half | ((bits >> 16) & 0x8000));
-  }
-  static PSRING_INLINE float Widen(uint16_t half) {
-    const uint32_t magnitude = half & 0x7fff;
-    const uint32_t normal = (magnitude << 13) + kRebias;
-    // Of a subnormal, the other way round: 0.5 with so many last bits, less 0.5.
-    const uint32_t subnormal = std::bit_cast<uint32_t>(
-        std::bit_cast<float>(std::bit_cast<uint32_t>(0.5f) + magnitude) - 0.5f);
-    const auto compared = static_cast<int32_t>(magnitude);
-    uint32_t bits = Pick(compared < 0x400, subnormal, normal);
-    bits = Pick(compared >= int32_t{kHalfInfinity}, normal + kRebias, bits);
-    return std::bit_cast<float>(bits | ((half & 0x8000u) << 16));
-  }
-};
 
 // Sums over a gradient, one per lane: so there is an order of additions that no vector
 // unit changes, and no loop has to wait for its own last result.
@@ -95,8 +27,8 @@ struct Found {
 };
 
 template <typename Type>
-PSRING_INLINE Found RoundBlock(const float* values, float factor, uint16_t* to,
-                               float* sum, float* max, int64_t count) {
+PSRING_HOST_DEVICE Found RoundBlock(const float* values, float factor, uint16_t* to,
+                                    float* sum, float* max, int64_t count) {
   uint32_t nonzero = 0;
   uint32_t not_finite = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -104,13 +36,13 @@ PSRING_INLINE Found RoundBlock(const float* values, float factor, uint16_t* to,
     const uint16_t half = Type::Round(value);
     to[i] = half;
     const float widened = Type::Widen(half);
-    const uint32_t bits = std::bit_cast<uint32_t>(widened);
-    not_finite |= Pick((bits & kInfinity) == kInfinity, 1, 0);
-    const uint32_t magnitude = std::bit_cast<uint32_t>(value) & kMagnitude;
+    const uint32_t bits = BitCast<uint32_t>(widened);
+    not_finite |= Pick((bits & float_bits::kInfinity) == float_bits::kInfinity, 1, 0);
+    const uint32_t magnitude = BitCast<uint32_t>(value) & float_bits::kMagnitude;
     nonzero += Pick(magnitude != 0, 1, 0);
     // 0 / 1 for a value of 0, whose change is none.
-    const float over = std::bit_cast<float>(
-        Pick(magnitude != 0, magnitude, std::bit_cast<uint32_t>(1.0f)));
+    const float over =
+        BitCast<float>(Pick(magnitude != 0, magnitude, BitCast<uint32_t>(1.0f)));
     const float drift = std::fabs(widened - value) / over;
     sum[i] += drift;
     max[i] = drift > max[i] ? drift : max[i];
@@ -119,13 +51,13 @@ PSRING_INLINE Found RoundBlock(const float* values, float factor, uint16_t* to,
 }
 
 template <typename Type>
-PSRING_INLINE void WidenAll(const uint16_t* values, float* to, int64_t count) {
+PSRING_HOST_DEVICE void WidenAll(const uint16_t* values, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = Type::Widen(values[i]);
 }
 
 template <typename Type>
-PSRING_INLINE void AddAll(uint16_t* __restrict sum, const uint16_t* __restrict addend,
-                          int64_t count) {
+PSRING_HOST_DEVICE void AddAll(uint16_t* __restrict sum,
+                               const uint16_t* __restrict addend, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     sum[i] = Type::Round(Type::Widen(sum[i]) + Type::Widen(addend[i]));
   }

@@ -27,6 +27,7 @@
 #include "experiments/compute_config.h"
 #include "experiments/config.h"
 #include "experiments/database_writer.h"
+#include "experiments/device_check.h"
 #include "experiments/environment.h"
 #include "experiments/expectations.h"
 #include "experiments/hosts/host_network.h"
@@ -318,6 +319,7 @@ absl::Status Compare(const CompareOptions& options) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckSizeToRun(specs.front()));
+  RETURN_IF_ERROR(CheckDevice(specs, options.external));
   // A process left over from another run must not pass for one of this.
   const std::string suffix =
       absl::StrCat("-", getpid(), "-", absl::ToUnixMillis(absl::Now()));

@@ -17,6 +17,7 @@
 #include "experiments/checkpoint_config.h"
 #include "experiments/compute_config.h"
 #include "experiments/consistency_config.h"
+#include "experiments/device_config.h"
 #include "experiments/hosts/host_settings.h"
 #include "experiments/inject_config.h"
 #include "experiments/inventory.h"
@@ -82,6 +83,7 @@ class Checker {
     RETURN_IF_ERROR(CheckArmsHosts());
     RETURN_IF_ERROR(CheckCheckpoint(experiment_, origins_));
     RETURN_IF_ERROR(CheckInject());
+    RETURN_IF_ERROR(CheckDeviceSettings(experiment_, origins_));
     return CheckCompute(experiment_, CommonRanks(), origins_);
   }
 

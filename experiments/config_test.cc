@@ -362,6 +362,10 @@ TEST(LoadExperimentTest, Refuses) {
       {{"arms[0].buckets.first_cap_bytes=0"},
        "arms[0].buckets.first_cap_bytes: is 0; allowed: at least 4"},
       {{"on_failure=7"}, "on_failure: is 7; allowed: STOP"},
+      {{"device=7"}, "device: is 7; allowed: CPU, CUDA"},
+      {{"device=CUDA", "arms[1].ring.transport=SHARED_MEMORY"},
+       "arms[1].ring.transport: is SHARED_MEMORY, which is processors' alone, and device "
+       "is CUDA; allowed: TCP, GRPC"},
       {{"arms[0].parameter_server.sync.order=7"},
        "arms[0].parameter_server.sync.order: is 7; allowed: RING, RANK"},
       {{"training.seeds=0"}, "training.seeds: is 0; allowed: 1 to 1000"},
@@ -463,7 +467,7 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
             "arms[0].parameter_server.stale_updates={drop_above: 0}",
             "compute.padded.step_ms=0.1",
             "expect=[{ratio {figure: 'step_ms_p50' arm: 'ps' over: 'ring' high: 0.3}}]",
-            "data.fashion_mnist.directory=/a \"b\""}));
+            "data.fashion_mnist.directory=/a \"b\"", "device=CUDA"}));
   const std::string text = PrintExperiment(experiment);
   ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(experiment, again)) << text;

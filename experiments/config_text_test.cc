@@ -62,7 +62,7 @@ TEST(ReadTextTest, UnknownField) {
   EXPECT_THAT(Read("name: 'x'\n\n  nmae: 'y'"),
               IsError("f.txt:3: nmae: no such field; allowed: name, model, data, "
                       "training, cluster, buckets, on_failure, arms, inject, liveness, "
-                      "ring_order, compute, expect, checkpoint"));
+                      "ring_order, compute, expect, checkpoint, device"));
   EXPECT_THAT(Read("name: 'x'\ntraining {\n  seed: 1\n  stpes: 5\n}"),
               IsError(std::string("f.txt:4: training.stpes: no such field; allowed: ") +
                       kTrainingFields));
@@ -208,11 +208,11 @@ TEST_F(ApplyOverrideTest, Errors) {
   expect("arm[0].name=x",
          "arm[0]: no such field; allowed: name, model, data, training, cluster, buckets, "
          "on_failure, arms, inject, liveness, ring_order, compute, expect, "
-         "checkpoint");
+         "checkpoint, device");
   expect("=5",
          "no such field; allowed: name, model, data, training, cluster, buckets, "
          "on_failure, arms, inject, liveness, ring_order, compute, expect, "
-         "checkpoint");
+         "checkpoint, device");
   expect("arms[2].name=x",
          "arms[2]: not one of the 2 elements of this list; allowed: arms[0] to arms[1]");
   expect("arms.name=x",

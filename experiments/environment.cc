@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "common/cuda/cuda_support.h"
 #include "experiments/text.h"
 #include "google/protobuf/stubs/common.h"
 #include "grpcpp/grpcpp.h"
@@ -82,10 +83,18 @@ Environment DescribeMachine() {
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"oneDNN", OneDnnVersion()},
       {"compute threads per worker", "1"},
+      {"CUDA", DescribeCuda(BuiltWithCuda(), CudaDriver())},
       {"Fashion-MNIST", DataSetFound()},
   };
   environment.insert(environment.end(), rest.begin(), rest.end());
   return environment;
+}
+
+std::string DescribeCuda(const CudaBuild& build, const std::string& driver) {
+  if (!build.missing.empty()) return absl::StrCat("not built in: ", build.missing);
+  return absl::StrCat(
+      build.toolkit, " built in, ",
+      driver.empty() ? "no driver" : absl::StrCat("driver for CUDA ", driver));
 }
 
 std::string EnvironmentText(const Environment& environment) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cuda/cuda_support.h"
+
 namespace psring {
 
 // Names and values of what was found on this machine, in the order in which to show them.
@@ -16,6 +18,8 @@ Environment DescribeMachine();
 Environment DescribeHost();
 // As in /proc/loadavg.
 std::string LoadAverage();
+// What was built in of CUDA, or why nothing, and what the driver (CudaDriver) knows.
+std::string DescribeCuda(const CudaBuild& build, const std::string& driver);
 
 std::string EnvironmentText(const Environment& environment);
 std::string EnvironmentJson(const Environment& environment);

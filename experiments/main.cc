@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "common/errors.h"
 #include "experiments/bench/bench.h"
+#include "experiments/build_check.h"
 #include "experiments/compare.h"
 #include "experiments/environment.h"
 #include "experiments/explain/explain.h"
@@ -87,7 +88,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 run-time failure, 2 wrong usage or configuration, 3 a check "
       "failed, 4 rendezvous timed out, 5 a peer was lost, 6 a gradient is not finite, "
-      "77 a library that it takes is missing, 128+n signal n.");
+      "77 a library or a GPU that it takes is missing, 128+n signal n.");
 
   CompareOptions options;
   CLI::App* compare = app.add_subcommand("compare", "Runs all arms and compares them");
@@ -125,6 +126,9 @@ int Main(int argc, char** argv) {
   }
 
   CLI::App* env = app.add_subcommand("env", "Shows what was found on this machine");
+  bool check_build = false;
+  env->add_flag("--check-build", check_build,
+                "Shows what psring was built with, and which of it was found");
   std::function<absl::Status()> chosen;  // Set by the command that was given.
   AddBenchCommand(&app, CommandLine(argc, argv), &chosen);
   AddExplainCommand(&app, &chosen);
@@ -142,7 +146,8 @@ int Main(int argc, char** argv) {
   }
 
   if (env->parsed()) {
-    std::cout << EnvironmentText(DescribeMachine());
+    std::cout << (check_build ? BuildTable(CheckBuild())
+                              : EnvironmentText(DescribeMachine()));
     return 0;
   }
   const absl::Status status = chosen ? chosen() : Compare(options);

@@ -15,6 +15,7 @@
 #include "common/slot_plan.h"
 #include "experiments/arm_mode.h"
 #include "experiments/compute_config.h"
+#include "experiments/device_config.h"
 #include "experiments/hosts/host_plan.h"
 #include "experiments/hosts/host_settings.h"
 #include "experiments/memory_budget.h"
@@ -198,6 +199,9 @@ std::string PlanTable(const JobSpec& spec, const DataSetShape& data) {
                    "\nreduce: ", DescribeReduction(spec), "\n");
   const std::string uneven = DescribeUneven(spec, data.train_count);
   if (!uneven.empty()) absl::StrAppend(&text, "uneven: ", uneven, "\n");
+  if (spec.experiment().device() != Experiment::CPU) {
+    absl::StrAppend(&text, "device: ", DescribeDevice(spec.experiment()), "\n");
+  }
   absl::StrAppend(&text, "\n", BucketTable(spec, plan), "\n");
   if (spec.servers() > 0) absl::StrAppend(&text, SlotTable(spec, plan), "\n");
   absl::StrAppend(&text, TrafficRows(spec, plan), "\n");

@@ -74,6 +74,13 @@ TEST(PlanTableTest, SaysWhatRuns) {
   EXPECT_EQ(LinesOf(ServersSpec())[2], "compute: real");
 }
 
+TEST(PlanTableTest, SaysWhichDeviceUnlessItIsTheCpu) {
+  JobSpec spec = RingSpec();
+  EXPECT_THAT(LinesOf(spec), Each(Not(HasSubstr("device"))));
+  spec.mutable_experiment()->set_device(Experiment::CUDA);
+  EXPECT_EQ(LinesOf(spec)[5], "device: CUDA, a GPU for each worker");
+}
+
 // 10 samples in batches of 6: two parts of 2 are left.
 TEST(PlanTableTest, SaysWhatIsReducedAndWhatBecomesOfAPartialBatch) {
   JobSpec spec = RingSpec();

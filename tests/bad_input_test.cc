@@ -23,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
@@ -74,6 +76,30 @@ TEST_F(BadInputTest, ModelsAndPlansThatAreTooLarge) {
   ExpectRefused(many,
                 "arm 'servers': its 100000 buckets on 4096 servers are 409600000 slots; "
                 "allowed: at most 4194304");
+}
+
+// Exit code 2 where the build has no CUDA or does not train on it, 77 where the machine
+// has no GPUs for it: either way before anything is started, and by a plan that says so.
+TEST_F(BadInputTest, ADeviceThatIsNotThereIsOneLine) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compare"}, {"run", "--arm", "ring"}}) {
+    std::vector<std::string> more(command.begin() + 1, command.end());
+    more.insert(more.end(), {"--set", "device=CUDA"});
+    const auto psring = Start(command[0], Config(3), more);
+    EXPECT_THAT(psring->Wait(kPatience), AnyOf(Optional(2), Optional(77)));
+    const std::vector<std::string> lines = absl::StrSplit(psring->err(), '\n');
+    EXPECT_THAT(lines, ElementsAre(AllOf(StartsWith("psring: device: is CUDA, and "),
+                                         EndsWith("; allowed: CPU")),
+                                   IsEmpty()));
+    EXPECT_THAT(psring->out(), IsEmpty());
+    EXPECT_FALSE(fs::exists(Path("out")));
+    more.push_back("--dry-run");
+    const auto plan = Start(command[0], Config(3), more);
+    EXPECT_THAT(plan->Wait(kPatience), Optional(0));
+    EXPECT_THAT(plan->out(), HasSubstr("\ndevice: CUDA, a GPU for each worker\n"));
+  }
+  ExpectRefused({"--set", "device=CUDA", "--set", "arms[1].ring.transport=SHARED_MEMORY"},
+                "arms[1].ring.transport: is SHARED_MEMORY, which is processors' alone");
 }
 
 TEST_F(BadInputTest, MissingData) {

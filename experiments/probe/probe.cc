@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "experiments/config.h"
+#include "experiments/device_check.h"
 #include "experiments/environment.h"
 #include "experiments/hosts/host_plan.h"
 #include "experiments/hosts/network_namespace.h"
@@ -35,6 +36,7 @@ absl::Status Probe(const ProbeOptions& options) {
   ASSIGN_OR_RETURN(const DataSetShape data, CheckData(experiment));
   ASSIGN_OR_RETURN(const std::vector<JobSpec> specs,
                    ResolveArms(experiment, /*only=*/"", data));
+  RETURN_IF_ERROR(CheckDevice(specs, /*external=*/false));
   // Before there is another thread, which would stay outside.
   if (std::any_of(specs.begin(), specs.end(), OnHosts)) {
     RETURN_IF_ERROR(EnterPrivateNetwork());
