@@ -206,9 +206,8 @@ absl::Status Checkpoint::AddPart(const std::string& folder, const CheckpointPart
   if (!header.ParseFromString(file->header()) || header.step() != manifest_.step()) {
     return Damaged(path, "it is no part of this checkpoint");
   }
-  const int arrays = 1 + header.state_arrays();
-  if (header.state_arrays() < 0 ||
-      int64_t{header.slices_size()} * arrays != file->arrays() ||
+  const int64_t arrays = int64_t{1} + header.state_arrays();
+  if (header.state_arrays() < 0 || header.slices_size() * arrays != file->arrays() ||
       (!slices_.empty() && header.slices_size() > 0 &&
        header.state_arrays() != state_arrays_)) {
     return Damaged(path, "its slices are not its arrays");
@@ -216,7 +215,7 @@ absl::Status Checkpoint::AddPart(const std::string& folder, const CheckpointPart
   const auto index = static_cast<int>(parts_.size());
   for (int slice = 0; slice < header.slices_size(); ++slice) {
     const CheckpointSlice& described = header.slices(slice);
-    for (int array = slice * arrays; array < (slice + 1) * arrays; ++array) {
+    for (int64_t array = slice * arrays; array < (slice + 1) * arrays; ++array) {
       if (file->count(array) != described.count()) {
         return Damaged(path, "its slices are not its arrays");
       }

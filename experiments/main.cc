@@ -17,6 +17,7 @@
 #include "experiments/environment.h"
 #include "experiments/explain/explain.h"
 #include "experiments/export.h"
+#include "experiments/figures/figures.h"
 #include "experiments/probe/probe.h"
 #include "experiments/report/report.h"
 #include "experiments/trace/trace.h"
@@ -136,6 +137,7 @@ int Main(int argc, char** argv) {
   AddExportCommand(&app, &chosen);
   AddProbeCommand(&app, &chosen);
   AddReportCommand(&app, &chosen);
+  AddFiguresCommand(&app, &chosen);
   app.add_subcommand("test", "Builds and runs all tests (done by the psring script)");
 
   try {

@@ -1,4 +1,4 @@
-// Looks at the page of a run as a browser shows it.
+// Looks at a page of psring as a browser shows it.
 //
 //   node report_browser.js PLAYWRIGHT CHROMIUM PAGE FOLDER
 //
@@ -31,15 +31,16 @@ function look() {
       const type = layer.mark.type;
       const rows = spec.datasets[(layer.data || spec.data).name];
       const selector = {
-        bar: ".mark-rect", tick: ".mark-rect", rule: ".mark-rule", line: ".mark-line",
+        bar: ".mark-rect", rect: ".mark-rect", tick: ".mark-rect", rule: ".mark-rule", line: ".mark-line",
         area: ".mark-area", point: ".mark-symbol", text: ".mark-text",
       }[type];
       const drawn = place.querySelectorAll(
         `${selector}.role-mark path, ${selector}.role-mark line, ${selector}.role-mark text`);
       const expected = ["line", "area"].includes(type)
         ? new Set(rows.map((row) => row.arm)).size : rows.length;
+      const boxes = ["bar", "rect", "tick"];
       const layers_alike = layers.filter(
-        (other) => ["bar", "tick"].includes(type) ? ["bar", "tick"].includes(other.mark.type)
+        (other) => boxes.includes(type) ? boxes.includes(other.mark.type)
           : other.mark.type === type);
       const all = layers_alike.reduce((sum, other) => {
         const data = spec.datasets[(other.data || spec.data).name];

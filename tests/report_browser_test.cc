@@ -1,4 +1,5 @@
-// psring report as a user runs it, and its page as a browser shows it.
+// psring report and psring figures as a user runs them, and their pages as a browser
+// shows them.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -165,6 +166,53 @@ TEST(ReportBrowserTest, ThePageOfAKilledRunShowsWhatThereIs) {
   LookAt(run + "/report.html", "killed");
 }
 
+TEST(FiguresBrowserTest, ThePageDrawsEverything) {
+  if (const std::string why = NoBrowser(); !why.empty()) GTEST_SKIP() << why;
+  const std::string run = Folder("drawn");
+  const auto compare = Psring({"compare", WriteExperiment("drawn", kExperiment), "--set",
+                               "training.seeds=1", "--out", run});
+  ASSERT_THAT(compare->Wait(kPatience), Optional(0)) << compare->err();
+  const std::string path = Folder("figures.html");
+  const auto figures = Psring({"figures", run, "-o", path});
+  ASSERT_THAT(figures->Wait(kPatience), Optional(0)) << figures->err();
+  EXPECT_EQ(figures->out(), path + "\n");
+  EXPECT_EQ(figures->err(), "");
+  const std::string page = ReadFile(path);
+  EXPECT_TRUE(page.find("In sync all ") != std::string::npos);
+  EXPECT_TRUE(page.find("In async ") != std::string::npos);
+  LookAt(path, "figures");
+}
+
+TEST(FiguresBrowserTest, ThePageWithoutARunDrawsTheOthers) {
+  if (const std::string why = NoBrowser(); !why.empty()) GTEST_SKIP() << why;
+  const std::string path = Folder("without.html");
+  const auto figures =
+      Psring({"figures", "--out", path, "--ranks", "7", "--model", "resnet50"});
+  ASSERT_THAT(figures->Wait(kPatience), Optional(0)) << figures->err();
+  LookAt(path, "figures-without");
+}
+
+TEST(FiguresBrowserTest, BadInputIsOneLine) {
+  if (!fs::exists(kPlaywright)) GTEST_SKIP() << "psring was built without npm's packages";
+  const std::string path = Folder("never.html");
+  const auto line_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "figures");
+    const auto figures = Psring(arguments);
+    EXPECT_THAT(figures->Wait(kPatience), Optional(2));
+    EXPECT_EQ(figures->out(), "");
+    EXPECT_FALSE(fs::exists(path));
+    return figures->err();
+  };
+  EXPECT_EQ(line_of({"/nowhere", "-o", path}),
+            "psring: /nowhere: there is no such run folder or run.db\n");
+  const std::string nowhere = Folder("none/figures.html");
+  EXPECT_EQ(line_of({"-o", nowhere}),
+            absl::StrCat("psring: cannot write ", nowhere,
+                         "; allowed: a file in a folder that can be written\n"));
+  EXPECT_THAT(line_of({"--ranks", "8", "-o", path}), HasSubstr("--ranks"));
+  EXPECT_THAT(line_of({"--model", "alexnet", "-o", path}), HasSubstr("alexnet"));
+}
+
 TEST(ReportBrowserTest, BadInputIsOneLine) {
   if (!fs::exists(kPlaywright)) GTEST_SKIP() << "psring was built without npm's packages";
   const std::string empty = Folder("empty");
@@ -187,6 +235,9 @@ TEST(ReportBrowserTest, WithoutTheChartLibraryOneLineSaysSo) {
   EXPECT_THAT(report->Wait(kPatience), Optional(77));
   EXPECT_THAT(report->err(), HasSubstr("psring was built without the library that draws "
                                        "charts, because "));
+  const auto figures = Psring({"figures", "-o", Folder("never.html")});
+  EXPECT_THAT(figures->Wait(kPatience), Optional(77));
+  EXPECT_THAT(figures->err(), HasSubstr("psring: figures: psring was built without "));
 }
 
 }  // namespace

@@ -143,6 +143,15 @@ float StoryInput(int rank, int64_t element) {
   return static_cast<float>(place * (1 + element % 9));
 }
 
+std::vector<int> StoryTerms(float sum) {
+  std::vector<int> ranks;
+  auto places = static_cast<int64_t>(sum);
+  for (int rank = 0; places > 0; ++rank, places /= 10) {
+    if (places % 10 != 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::string CountOfElements(int64_t count) {
   return absl::StrCat(count, count == 1 ? " element" : " elements");
 }

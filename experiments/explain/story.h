@@ -17,6 +17,9 @@ inline constexpr int kMostStoryRanks = 7;
 // terms it holds, and up to kMostStoryRanks ranks sum exactly.
 float StoryInput(int rank, int64_t element);
 
+// The ranks whose terms are in a sum of such inputs of one element.
+std::vector<int> StoryTerms(float sum);
+
 // "1 element", "12 elements".
 std::string CountOfElements(int64_t count);
 

@@ -9,7 +9,9 @@ namespace psring {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 TEST(StoryTest, InputsShowRankAndElement) {
@@ -17,6 +19,17 @@ TEST(StoryTest, InputsShowRankAndElement) {
   EXPECT_EQ(StoryInput(2, 5), 600);
   EXPECT_EQ(StoryInput(6, 8), 9'000'000);
   EXPECT_EQ(StoryInput(1, 9), 10);
+}
+
+TEST(StoryTest, ASumTellsWhoseTermsItHas) {
+  EXPECT_THAT(StoryTerms(0), IsEmpty());
+  EXPECT_THAT(StoryTerms(1), ElementsAre(0));
+  EXPECT_THAT(StoryTerms(6'600), ElementsAre(2, 3));
+  float sum = 0;
+  for (int rank = 0; rank < kMostStoryRanks; ++rank) {
+    if (rank != 4) sum += StoryInput(rank, 8);
+  }
+  EXPECT_THAT(StoryTerms(sum), ElementsAre(0, 1, 2, 3, 5, 6));
 }
 
 TEST(StoryTest, CountsOfElements) {

@@ -64,6 +64,17 @@ std::string TextBlock(absl::string_view text) {
                                      "</pre>\n");
 }
 
+std::string Section(absl::string_view title, absl::string_view id,
+                    absl::string_view content) {
+  if (content.empty()) return "";
+  return absl::StrCat("<section id=\"", id, "\">\n<h2>", Escape(title), "</h2>\n",
+                      content, "</section>\n");
+}
+
+std::string Subsection(absl::string_view title, absl::string_view content) {
+  return content.empty() ? "" : absl::StrCat("<h3>", Escape(title), "</h3>\n", content);
+}
+
 std::string ChartHtml(const Chart& chart, absl::string_view id) {
   ResultRows table;
   for (const auto& [field, title] : chart.columns) table.header.push_back(title);

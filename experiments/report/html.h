@@ -24,6 +24,11 @@ std::string TableHtml(const ResultRows& table);
 // Text whose columns are blanks; "" for "".
 std::string TextBlock(absl::string_view text);
 
+// With a heading; "" for no content. Titles are text, contents are HTML.
+std::string Section(absl::string_view title, absl::string_view id,
+                    absl::string_view content);
+std::string Subsection(absl::string_view title, absl::string_view content);
+
 // A place for the chart, which the page's script draws, with its data as a table.
 std::string ChartHtml(const Chart& chart, absl::string_view id);
 

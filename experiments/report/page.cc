@@ -19,21 +19,6 @@
 namespace psring {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// What a page may do: run what it brings along, and ask nobody for anything. Vega makes
-// functions of its expressions.
-constexpr char kPolicy[] =
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
-    "style-src 'unsafe-inline'; img-src data:";
-
-std::string Section(absl::string_view title, absl::string_view id,
-                    absl::string_view content) {
-  if (content.empty()) return "";
-  return absl::StrCat("<section id=\"", id, "\">\n<h2>", Escape(title), "</h2>\n",
-                      content, "</section>\n");
-}
-
 std::string List(const std::vector<std::string>& lines) {
   if (lines.empty()) return "";
   std::string html = "<ul>\n";
@@ -51,11 +36,7 @@ std::string Definitions(const std::vector<std::pair<std::string, std::string>>& 
   return html + "</dl>\n";
 }
 
-std::string Subsection(absl::string_view title, absl::string_view content) {
-  return content.empty() ? "" : absl::StrCat("<h3>", Escape(title), "</h3>\n", content);
-}
-
-// The page as it grows, and the specifications of the charts on it.
+// The page as it grows, and the charts on it.
 class PageWriter {
  public:
   explicit PageWriter(const PageData& data) : data_(data) {
@@ -80,23 +61,9 @@ class PageWriter {
     return html;
   }
 
-  const Json& specs() const { return specs_; }
+  const PageCharts& charts() const { return charts_; }
 
  private:
-  std::string Charts(const std::vector<std::optional<Chart>>& charts,
-                     bool large = false) {
-    std::string html;
-    for (const std::optional<Chart>& chart : charts) {
-      if (!chart) continue;
-      const std::string id = absl::StrCat("chart-", specs_.size());
-      specs_[id] = chart->spec;
-      absl::StrAppend(&html, ChartHtml(*chart, id));
-    }
-    if (html.empty()) return "";
-    return absl::StrCat("<div class=\"charts", large ? " large" : "", "\">\n", html,
-                        "</div>\n");
-  }
-
   std::string Head() const {
     const ReportVerdict& verdict = data_.verdict;
     const char* const colour = verdict.trust == Trust::kYes  ? "yes"
@@ -143,7 +110,7 @@ class PageWriter {
                   "process has one link, here the line to the middle; in a ring each "
                   "worker sends to the next one. Lines are as wide as the payload of a "
                   "step, in the busier direction, on one scale."),
-        Charts(charts),
+        charts_.Add(charts),
         Subsection("The busiest link of each arm", TextBlock(HotSpotTable(data_.ended))));
   }
 
@@ -154,13 +121,11 @@ class PageWriter {
     if (!learns) {
       return Paragraph("Gradients were made up: there is neither loss nor accuracy.");
     }
-    const auto charts = [&](const std::vector<Chart>& all) {
-      return Charts(std::vector<std::optional<Chart>>(all.begin(), all.end()));
-    };
-    std::string html = charts(CurveCharts("training loss", false, data_.losses, names_));
+    std::string html =
+        charts_.AddAll(CurveCharts("training loss", false, data_.losses, names_));
     if (html.empty()) html = Paragraph("No losses have been recorded.");
     const std::string accuracy =
-        charts(CurveCharts("test accuracy", true, data_.accuracies, names_));
+        charts_.AddAll(CurveCharts("test accuracy", true, data_.accuracies, names_));
     return absl::StrCat(
         html, accuracy.empty()
                   ? Paragraph("No arm was evaluated more than once "
@@ -170,7 +135,7 @@ class PageWriter {
 
   std::string Time() {
     const std::string html =
-        Charts({StepPartsChart(data_.all), ExposedCausesChart(data_.all)});
+        charts_.Add({StepPartsChart(data_.all), ExposedCausesChart(data_.all)});
     return absl::StrCat(
         html.empty() ? Paragraph("No step has been recorded.") : html,
         data_.run.unfinished.empty()
@@ -192,17 +157,18 @@ class PageWriter {
       if (ContributeAlike(arm)) alike.push_back(arm.first().name);
     }
     if (servers.empty()) return Paragraph("No arm has servers: nothing can be stale.");
-    return absl::StrCat(fresh.empty()
-                            ? ""
-                            : Paragraph(absl::StrCat("No contribution was stale in: ",
-                                                     absl::StrJoin(fresh, ", "), ".")),
-                        Charts(charts), Charts({ContributionsChart(servers)}, true));
+    return absl::StrCat(
+        fresh.empty()
+            ? ""
+            : Paragraph(absl::StrCat(
+                  "No contribution was stale in: ", absl::StrJoin(fresh, ", "), ".")),
+        charts_.Add(charts), charts_.Add({ContributionsChart(servers)}, true));
   }
 
   std::string Bytes() {
     const ResultRows rows = TrafficRows(data_.ended);
     if (rows.rows.empty()) return Paragraph("No process has reported its bytes.");
-    return absl::StrCat(Charts({PayloadChart(data_.ended)}, true), TableHtml(rows),
+    return absl::StrCat(charts_.Add({PayloadChart(data_.ended)}, true), TableHtml(rows),
                         Subsection("What the links of emulated hosts carried",
                                    TextBlock(LinkAuditTable(data_.ended))));
   }
@@ -212,7 +178,7 @@ class PageWriter {
     for (const ExchangeLine& line : data_.exchanges) {
       charts.push_back(ExchangeChart(line));
     }
-    const std::string html = Charts(charts);
+    const std::string html = charts_.Add(charts);
     return html.empty() ? Paragraph("No bucket was exchanged.") : html;
   }
 
@@ -251,7 +217,7 @@ class PageWriter {
 
   const PageData& data_;
   std::vector<std::string> names_;
-  Json specs_ = Json::object();
+  PageCharts charts_;
 };
 
 }  // namespace
@@ -259,21 +225,8 @@ class PageWriter {
 std::string PageHtml(const PageData& data, const PageAssets& assets) {
   PageWriter writer(data);
   const std::string body = writer.Body();
-  return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"", kPolicy, "\">\n",
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-      "<title>", Escape(data.run.experiment.name()), " - psring</title>\n",
-      "<link rel=\"icon\" href=\"data:,\">\n<style>\n", assets.style,
-      "</style>\n</head>\n<body>\n", body,
-      "<footer>\n<p>Made by psring from the run's database. The charts are drawn by "
-      "Vega, "
-      "Vega-Lite and vega-embed, whose licences this page carries.</p>\n",
-      "<details><summary>licences</summary>\n", TextBlock(assets.licences),
-      "</details>\n</footer>\n", "<script type=\"application/json\" id=\"charts\">",
-      InScript(Json{{"charts", writer.specs()}}), "</script>\n<script>\n",
-      InScript(assets.chart_library), "</script>\n<script>\n", InScript(assets.script),
-      "</script>\n</body>\n</html>\n");
+  return WholePage(data.run.experiment.name(), body,
+                   "Made by psring from the run's database.", writer.charts(), assets);
 }
 
 }  // namespace psring

@@ -1,15 +1,15 @@
-// The page of a run: one HTML file that needs nothing else, and makes no request.
+// The page of a run.
 #ifndef PSRING_EXPERIMENTS_REPORT_PAGE_H_
 #define PSRING_EXPERIMENTS_REPORT_PAGE_H_
 
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "experiments/arm_runs.h"
 #include "experiments/report/contest.h"
 #include "experiments/report/curves.h"
 #include "experiments/report/exchange_line.h"
+#include "experiments/report/page_shell.h"
 #include "experiments/report/run_results.h"
 #include "experiments/report/traffic_picture.h"
 #include "experiments/report/verdict.h"
@@ -29,14 +29,6 @@ struct PageData {
   std::vector<Curve> accuracies;
   std::vector<ExchangeLine> exchanges;
   std::vector<std::string> events;  // Warnings and errors, a line each.
-};
-
-// What the page brings along. `chart_library` is JavaScript with a function vegaEmbed.
-struct PageAssets {
-  absl::string_view style;
-  absl::string_view script;
-  absl::string_view chart_library;
-  absl::string_view licences;
 };
 
 // Pure.

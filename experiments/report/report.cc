@@ -1,12 +1,9 @@
 #include "experiments/report/report.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,10 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/errors.h"
 #include "common/status_macros.h"
-#include "experiments/report/assets.h"
 #include "experiments/report/page.h"
+#include "experiments/report/page_file.h"
 #include "experiments/run_database.h"
 #include "experiments/sqlite.h"
 
@@ -152,33 +148,8 @@ absl::Status Gather(RunResults run, PageData* data) {
   return absl::OkStatus();
 }
 
-absl::Status WriteWhole(const std::string& path, const std::string& content) {
-  const std::string beside = absl::StrCat(path, ".new");
-  std::error_code error;
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << content;
-    file.close();
-    if (!file) {
-      std::filesystem::remove(beside, error);
-      return absl::InvalidArgumentError(absl::StrCat(
-          "cannot write ", path, "; allowed: a file in a folder that can be written"));
-    }
-  }
-  std::filesystem::rename(beside, path, error);
-  if (!error) return absl::OkStatus();
-  const std::string why = error.message();
-  std::filesystem::remove(beside, error);
-  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": ", why));
-}
-
-absl::Status CheckChartLibrary() {
-  if (!ChartLibrary().empty()) return absl::OkStatus();
-  return WithExitCode(
-      absl::UnimplementedError(absl::StrCat(
-          "report: psring was built without the library that draws charts, because ",
-          WhyNoCharts(), "; the table of compare says the same in text")),
-      ExitCode::kSkipped);
+absl::Status CheckThatChartsCanBeDrawn() {
+  return CheckChartLibrary("report", "the table of compare says the same in text");
 }
 
 struct ReportOptions {
@@ -187,7 +158,7 @@ struct ReportOptions {
 };
 
 absl::Status Report(const ReportOptions& options) {
-  RETURN_IF_ERROR(CheckChartLibrary());
+  RETURN_IF_ERROR(CheckThatChartsCanBeDrawn());
   ASSIGN_OR_RETURN(RunResults run, ReadRunResults(options.run));
   const std::string path =
       options.out.empty() ? run.folder + "/report.html" : options.out;
@@ -199,13 +170,10 @@ absl::Status Report(const ReportOptions& options) {
 }  // namespace
 
 absl::Status WriteReport(RunResults run, const std::string& path) {
-  RETURN_IF_ERROR(CheckChartLibrary());
+  RETURN_IF_ERROR(CheckThatChartsCanBeDrawn());
   PageData data;
   RETURN_IF_ERROR(Gather(std::move(run), &data));
-  return WriteWhole(path, PageHtml(data, {.style = PageStyle(),
-                                          .script = PageScript(),
-                                          .chart_library = ChartLibrary(),
-                                          .licences = Licences()}));
+  return WritePage(path, PageHtml(data, CarriedAssets()));
 }
 
 void AddReportCommand(CLI::App* app, std::function<absl::Status()>* chosen) {

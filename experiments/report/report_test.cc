@@ -10,6 +10,7 @@
 #include "experiments/arm_result.h"
 #include "experiments/arm_result_test_util.h"
 #include "experiments/arm_runs.h"
+#include "experiments/report/chart_test_util.h"
 #include "experiments/report/charts.h"
 #include "experiments/report/contest.h"
 #include "experiments/report/curves.h"
@@ -296,37 +297,6 @@ TEST(TrafficPictureTest, AServersLinkIsTheHottestAndARingsAreAlike) {
   arm.buckets.front().algorithm = RingMode::TREE;
   EXPECT_FALSE(PictureOf(spec, arm)->ring);
   EXPECT_FALSE(PictureOf(LocalSpec(), Arm("alone", 1, 0, 1)));
-}
-
-// Every field that a channel shows is in every row of its data set.
-void CheckFields(const Json& spec, const Json& datasets, std::string data,
-                 const std::string& title) {
-  if (spec.contains("data")) data = spec["data"]["name"];
-  if (spec.contains("layer")) {
-    for (const Json& layer : spec["layer"]) CheckFields(layer, datasets, data, title);
-  }
-  if (!spec.contains("mark")) return;
-  ASSERT_TRUE(datasets.contains(data)) << title << ": " << data;
-  EXPECT_FALSE(datasets[data].empty()) << title;
-  for (const auto& [channel, value] : spec["encoding"].items()) {
-    for (const Json& one : value.is_array() ? value : Json::array({value})) {
-      if (!one.contains("field")) continue;
-      for (const Json& row : datasets[data]) {
-        EXPECT_TRUE(row.contains(one["field"].get<std::string>()))
-            << title << ": " << channel << " of " << one << " in " << row;
-      }
-    }
-  }
-}
-
-void CheckChart(const Chart& chart) {
-  CheckFields(chart.spec, chart.spec["datasets"], "", chart.title);
-  EXPECT_FALSE(chart.title.empty());
-  for (const auto& [field, title] : chart.columns) {
-    for (const Json& row : chart.rows) {
-      EXPECT_TRUE(row.contains(field)) << chart.title << ": " << field;
-    }
-  }
 }
 
 Curve MakeCurve(const std::string& arm, double range) {

@@ -122,16 +122,16 @@ class TraceTest : public RunDatabaseTest {
     ASSERT_OK(database_->AddRecords(MakeMember(WORKER, rank), batch));
   }
   // One of server 0, on the coordinator's clock.
-  void AddContribution(
-      int slot, int rank, int64_t step, double time_us,
-      ContributionRecord::Outcome outcome = ContributionRecord::APPLIED) {
+  void AddContribution(int slot, int rank, int64_t step, double time_us,
+                       ContributionRecord::Outcome outcome = ContributionRecord::APPLIED,
+                       int64_t staleness = 0) {
     RecordBatch batch;
     ContributionRecord& record = *batch.add_contributions();
     record.set_slot(slot);
     record.set_rank(rank);
     record.set_step(step);
     record.set_version_read(step);
-    record.set_version(step);
+    record.set_version(step + staleness);
     record.set_outcome(outcome);
     record.set_time_ns(static_cast<int64_t>(1000 * time_us) - kServerOffset);
     ASSERT_OK(database_->AddRecords(MakeMember(SERVER, 0), batch));
