@@ -87,10 +87,11 @@ std::optional<CarriedBytes> CarriedOverTcp(const std::string& except) {
   std::optional<CarriedBytes> sum;
   std::set<ino_t> seen;  // A connection may have several descriptors.
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+  for (std::filesystem::directory_iterator entries("/proc/self/fd", error), end;
+       !error && entries != end; entries.increment(error)) {
     int fd = -1;
     struct stat status = {};
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &fd) ||
+    if (!absl::SimpleAtoi(entries->path().filename().string(), &fd) ||
         fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode)) {
       continue;
     }

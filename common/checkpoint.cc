@@ -206,16 +206,17 @@ absl::Status Checkpoint::AddPart(const std::string& folder, const CheckpointPart
   if (!header.ParseFromString(file->header()) || header.step() != manifest_.step()) {
     return Damaged(path, "it is no part of this checkpoint");
   }
-  const int64_t arrays = int64_t{1} + header.state_arrays();
-  if (header.state_arrays() < 0 || header.slices_size() * arrays != file->arrays() ||
+  if (header.state_arrays() < 0 ||
+      header.slices_size() * (int64_t{1} + header.state_arrays()) != file->arrays() ||
       (!slices_.empty() && header.slices_size() > 0 &&
        header.state_arrays() != state_arrays_)) {
     return Damaged(path, "its slices are not its arrays");
   }
   const auto index = static_cast<int>(parts_.size());
+  const int arrays = file->arrays() / std::max(header.slices_size(), 1);  // Of a slice.
   for (int slice = 0; slice < header.slices_size(); ++slice) {
     const CheckpointSlice& described = header.slices(slice);
-    for (int64_t array = slice * arrays; array < (slice + 1) * arrays; ++array) {
+    for (int array = slice * arrays; array < (slice + 1) * arrays; ++array) {
       if (file->count(array) != described.count()) {
         return Damaged(path, "its slices are not its arrays");
       }

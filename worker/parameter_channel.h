@@ -78,9 +78,9 @@ class ParameterChannel {
   // which saves the latency of waking both. Lend says that the requests which follow are
   // awaited so: Drive, which ends it, is to come next; until then they may be sent, but
   // none may be done. Drive gives the calling thread to the channel, whose callbacks it
-  // then runs, until `done`, which is asked between two of them. It may return before: where
-  // another thread works already, or the channel has no use for a caller's, as is the
-  // default.
+  // then runs, until `done`, which is asked between two of them. It may return before:
+  // where another thread works already, or the channel has no use for a caller's, as is
+  // the default.
   virtual void Lend() {}
   virtual void Drive(absl::FunctionRef<bool()> done) { static_cast<void>(done); }
 
