@@ -1,5 +1,4 @@
 // From a loaded experiment to the jobs of its arms.
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "common/layout.h"
 #include "common/status_matchers.h"
 #include "experiments/config.h"
+#include "experiments/config_test_util.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -20,8 +20,7 @@ using google::protobuf::util::MessageDifferencer;
 using testing::Eq;
 
 absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) {
-  const std::string path = testing::TempDir() + "/experiment.textproto";
-  std::ofstream(path) << R"(
+  return LoadText(R"(
       name: "test"
       model { mlp { hidden: [8, 4] } }
       data { fashion_mnist {} }
@@ -33,8 +32,8 @@ absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) 
       cluster { workers: 2 servers: 1 }
       arms { name: "ps" parameter_server {} }
       arms { name: "ring" ring {} }
-  )";
-  return LoadExperiment(path, overrides);
+  )",
+                  overrides);
 }
 
 TEST(ResolveArmTest, ClusterOfEachMode) {

@@ -1,6 +1,5 @@
 #include "experiments/config.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/job_plan.h"
 #include "common/status_matchers.h"
+#include "experiments/config_test_util.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -33,14 +33,8 @@ arms { name: "ps" parameter_server {} }
 arms { name: "ring" ring {} }
 )";
 
-std::string Write(const std::string& text) {
-  const std::string path = testing::TempDir() + "/experiment.textproto";
-  std::ofstream(path) << text;
-  return path;
-}
-
 absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) {
-  return LoadExperiment(Write(kText), overrides);
+  return LoadText(kText, overrides);
 }
 
 TEST(LoadExperimentTest, FillsInDefaults) {
@@ -78,7 +72,7 @@ TEST(LoadExperimentTest, AnArmsBucketsReplaceTheExperiments) {
   EXPECT_EQ(own.first_cap_bytes(), 8192);
   EXPECT_TRUE(own.overlap());
   ASSERT_OK_AND_ASSIGN(const Experiment again,
-                       LoadExperiment(Write(PrintExperiment(experiment)), {}));
+                       LoadExperiment(WriteExperiment(PrintExperiment(experiment)), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(again, experiment));
 }
 
@@ -89,7 +83,7 @@ TEST(LoadExperimentTest, AutoShowsTheRowsThatItStandsFor) {
   ASSERT_FALSE(ring.choices().empty());
   EXPECT_EQ(ring.choices(0).workers(), 4);
   ASSERT_OK_AND_ASSIGN(const Experiment again,
-                       LoadExperiment(Write(PrintExperiment(experiment)), {}));
+                       LoadExperiment(WriteExperiment(PrintExperiment(experiment)), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(again, experiment));
   // They are the arm's, and so the arm's number of workers counts.
   ASSERT_OK_AND_ASSIGN(const Experiment two,
@@ -200,9 +194,9 @@ TEST(LoadExperimentTest, MissingFile) {
 TEST(LoadExperimentTest, ErrorsNameFileAndLine) {
   const auto load_with = [](const std::string& from, const std::string& to) {
     EXPECT_THAT(std::string(kText), HasSubstr(from));
-    return LoadExperiment(Write(absl::StrReplaceAll(kText, {{from, to}})), {});
+    return LoadExperiment(WriteExperiment(absl::StrReplaceAll(kText, {{from, to}})), {});
   };
-  const std::string file = Write(kText);
+  const std::string file = WriteExperiment(kText);
   EXPECT_THAT(load_with("steps: 100", "stpes: 100"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr(file + ":5: training.stpes: no such field; allowed: ")));
@@ -469,7 +463,7 @@ TEST(PrintExperimentTest, ParsesBackToItself) {
             "expect=[{ratio {figure: 'step_ms_p50' arm: 'ps' over: 'ring' high: 0.3}}]",
             "data.fashion_mnist.directory=/a \"b\"", "device=CUDA"}));
   const std::string text = PrintExperiment(experiment);
-  ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(Write(text), {}));
+  ASSERT_OK_AND_ASSIGN(const Experiment again, LoadExperiment(WriteExperiment(text), {}));
   EXPECT_TRUE(MessageDifferencer::Equals(experiment, again)) << text;
 }
 

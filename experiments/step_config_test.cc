@@ -1,12 +1,12 @@
 #include "experiments/step_config.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
 #include "experiments/config.h"
+#include "experiments/config_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,8 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) {
-  const std::string path = testing::TempDir() + "/experiment.textproto";
-  std::ofstream(path) << R"(
+  return LoadText(R"(
       name: "test"
       model { mlp { hidden: [8, 4] } }
       data { fashion_mnist {} }
@@ -30,8 +29,8 @@ absl::StatusOr<Experiment> Load(const std::vector<std::string>& overrides = {}) 
       arms { name: "ring" ring {} }
       arms { name: "ps" parameter_server {} }
       arms { name: "alone" local {} }
-  )";
-  return LoadExperiment(path, overrides);
+  )",
+                  overrides);
 }
 
 void ExpectRefused(const std::vector<std::string>& overrides, const std::string& why) {

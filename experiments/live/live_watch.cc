@@ -87,6 +87,17 @@ void LiveWatch::End() {
 LiveState LiveWatch::State() const {
   const absl::Duration now = time_->Elapsed();
   MutexLock lock(&mutex_);
+  return StateAt(now);
+}
+
+std::optional<LiveWatch::Seen> LiveWatch::Now() const {
+  const absl::Duration now = time_->Elapsed();
+  MutexLock lock(&mutex_);
+  if (!spec_) return std::nullopt;
+  return Seen{.spec = *spec_, .state = StateAt(now), .reading = reading_};
+}
+
+LiveState LiveWatch::StateAt(absl::Duration now) const {
   LiveState state;
   if (!spec_) return state;
   state.steps = spec_->steps();
@@ -126,16 +137,6 @@ LiveState LiveWatch::State() const {
         static_cast<double>(direction.bit_s) / 8;
   }
   return state;
-}
-
-std::optional<JobSpec> LiveWatch::spec() const {
-  MutexLock lock(&mutex_);
-  return spec_;
-}
-
-std::optional<HostsReading> LiveWatch::reading() const {
-  MutexLock lock(&mutex_);
-  return reading_;
 }
 
 }  // namespace psring

@@ -39,10 +39,14 @@ class LiveWatch final : public RunWatcher {
   // Links and workers of the run; the rest is others' to fill in.
   LiveState State() const;
 
-  // The run that goes on, for metrics; none between two.
-  std::optional<JobSpec> spec() const;
-  // The latest reading of it; none where it has no emulated hosts.
-  std::optional<HostsReading> reading() const;
+  // The same and more of one run, for metrics.
+  struct Seen {
+    JobSpec spec;
+    LiveState state;
+    std::optional<HostsReading> reading;  // The latest; none without emulated hosts.
+  };
+  // Nothing between two runs.
+  std::optional<Seen> Now() const;
 
  private:
   // A counter's values at some moments of one clock.
@@ -69,6 +73,8 @@ class LiveWatch final : public RunWatcher {
     std::optional<int64_t> clock_lag;
     Counted payload;
   };
+
+  LiveState StateAt(absl::Duration now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TimeSource* const time_;
   mutable Mutex mutex_;

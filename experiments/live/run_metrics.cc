@@ -10,22 +10,21 @@
 namespace psring {
 
 std::vector<prometheus::MetricFamily> RunMetrics::Collect() const {
-  const std::optional<JobSpec> spec = watch_->spec();
-  if (!spec) return {};
-  MetricFamilies families({{"arm", spec->arm().name()},
-                           {"seed", absl::StrCat(spec->experiment().training().seed())}});
-  const LiveState state = watch_->State();
+  const std::optional<LiveWatch::Seen> seen = watch_->Now();
+  if (!seen) return {};
+  MetricFamilies families(
+      {{"arm", seen->spec.arm().name()},
+       {"seed", absl::StrCat(seen->spec.experiment().training().seed())}});
   families.AddGauge("psring_run_steps", "Steps that each worker of the run is to make.",
-                    {}, static_cast<double>(spec->steps()));
-  for (const LiveWorker& worker : state.workers) {
+                    {}, static_cast<double>(seen->spec.steps()));
+  for (const LiveWorker& worker : seen->state.workers) {
     families.AddGauge("psring_run_worker_steps",
                       "Steps that a worker has reported, of this process's life.",
                       {{"worker", absl::StrCat(worker.rank)}},
                       static_cast<double>(worker.steps));
   }
-  const std::optional<HostsReading> reading = watch_->reading();
-  if (!reading) return families.Take();
-  for (const LinkReading& link : reading->links) {
+  if (!seen->reading) return families.Take();
+  for (const LinkReading& link : seen->reading->links) {
     const MetricLabels labels = {{"host", link.host}, {"direction", link.direction()}};
     families.AddCounter("psring_link_bytes_total",
                         "Bytes of Ethernet frames that have left the queue of an "

@@ -220,6 +220,7 @@ void AddCertificates(const std::vector<ArmResult>& ended, Reasons* reasons) {
   int passes = 0;
   int fails = 0;
   std::string first;
+  std::vector<std::string> passed;  // Kinds.
   for (const ArmResult& run : ended) {
     const std::pair<const char*, const Certificate*> kinds[] = {
         {"replica", &run.replica},
@@ -227,7 +228,12 @@ void AddCertificates(const std::vector<ArmResult>& ended, Reasons* reasons) {
         {"memory", &run.memory},
         {"consistency", &run.consistency}};
     for (const auto& [what, certificate] : kinds) {
-      passes += certificate->verdict == Verdict::kPass ? 1 : 0;
+      if (certificate->verdict == Verdict::kPass) {
+        ++passes;
+        if (std::find(passed.begin(), passed.end(), what) == passed.end()) {
+          passed.push_back(what);
+        }
+      }
       if (certificate->verdict != Verdict::kFail) continue;
       if (++fails == 1)
         first = absl::StrCat(what, " of ", run.name, ": ", certificate->why);
@@ -238,10 +244,8 @@ void AddCertificates(const std::vector<ArmResult>& ended, Reasons* reasons) {
                  absl::StrFormat("%d of %d certificates that apply fail; the first: %s.",
                                  fails, fails + passes, first));
   } else if (passes > 0) {
-    reasons->Add(Trust::kYes,
-                 absl::StrFormat("All %d certificates that apply pass: replicas, bytes, "
-                                 "memory and consistency are what they have to be.",
-                                 passes));
+    reasons->Add(Trust::kYes, absl::StrFormat("All %d certificates that apply pass: %s.",
+                                              passes, absl::StrJoin(passed, ", ")));
   }
 }
 

@@ -242,10 +242,10 @@ absl::StatusOr<std::string> TellBucketPath(const TraceOptions& options, int64_t 
     const auto most = static_cast<int64_t>(run.buckets.size()) - 1;
     if (bucket > most) {
       return absl::NotFoundError(
-          absl::StrCat("arm ", run.title, ": there is no bucket ", bucket, "; there are ",
-                       most < 0    ? "none"
-                       : most == 0 ? "bucket 0 alone"
-                                   : absl::StrCat("buckets 0 to ", most)));
+          absl::StrCat("arm ", run.title, ": there is no bucket ", bucket, "; there ",
+                       most < 0    ? "are none"
+                       : most == 0 ? "is bucket 0 alone"
+                                   : absl::StrCat("are buckets 0 to ", most)));
     }
     bool found = false;
     RETURN_IF_ERROR(ForEachTracedStep(
