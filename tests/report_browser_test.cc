@@ -208,7 +208,8 @@ TEST(FiguresBrowserTest, BadInputIsOneLine) {
   const std::string nowhere = Folder("none/figures.html");
   EXPECT_EQ(line_of({"-o", nowhere}),
             absl::StrCat("psring: cannot write ", nowhere,
-                         "; allowed: a file in a folder that can be written\n"));
+                         ": No such file or directory; allowed: a file in a folder that "
+                         "can be written\n"));
   EXPECT_THAT(line_of({"--ranks", "8", "-o", path}), HasSubstr("--ranks"));
   EXPECT_THAT(line_of({"--model", "alexnet", "-o", path}), HasSubstr("alexnet"));
 }

@@ -1,8 +1,9 @@
 #include "experiments/report/page_file.h"
 
-#include <filesystem>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/errors.h"
@@ -28,22 +29,21 @@ PageAssets CarriedAssets() {
 
 absl::Status WritePage(const std::string& path, absl::string_view page) {
   const std::string beside = absl::StrCat(path, ".new");
-  std::error_code error;
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << page;
-    file.close();
-    if (!file) {
-      std::filesystem::remove(beside, error);
-      return absl::InvalidArgumentError(absl::StrCat(
-          "cannot write ", path, "; allowed: a file in a folder that can be written"));
-    }
+  errno = 0;
+  std::ofstream file(beside, std::ios::binary);
+  if (!file.is_open()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write ", path, ": ", strerror(errno),
+                     "; allowed: a file in a folder that can be written"));
   }
-  std::filesystem::rename(beside, path, error);
-  if (!error) return absl::OkStatus();
-  const std::string why = error.message();
-  std::filesystem::remove(beside, error);
-  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": ", why));
+  file << page;
+  file.close();
+  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  const int why = errno;
+  std::remove(beside.c_str());
+  return absl::Status(
+      why == EISDIR ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kInternal,
+      absl::StrCat("cannot write ", path, ": ", strerror(why)));
 }
 
 }  // namespace psring

@@ -17,8 +17,8 @@ absl::Status CheckChartLibrary(absl::string_view command, absl::string_view othe
 // The program's own.
 PageAssets CarriedAssets();
 
-// Writes a file, replacing one of that name at once or not at all. InvalidArgument: it
-// cannot be written.
+// Writes a file, replacing one of that name at once or not at all. InvalidArgument: there
+// can be no file of that name. Internal: its disk has no room, or fails.
 absl::Status WritePage(const std::string& path, absl::string_view page);
 
 }  // namespace psring
