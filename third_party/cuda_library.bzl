@@ -117,6 +117,11 @@ def cuda_library(name, srcs, hdrs = [], deps = [], testonly = False, visibility 
         deps = deps,
     )
 
+def cuda_cc_binary(name, **attributes):
+    """A cc_binary that includes CUDA's headers; absent where there is no toolkit."""
+    if HAVE_CUDA:
+        native.cc_binary(name = name, **attributes)
+
 def cuda_cc_library(name, **attributes):
     """A cc_library that includes CUDA's headers; absent where there is no toolkit."""
     if HAVE_CUDA:

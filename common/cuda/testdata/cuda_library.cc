@@ -1,27 +1,6 @@
-// The names of the functions of NCCL and cuBLAS that psring takes, to be found, and of
-// these only versions to be called: of both $VERSION_OF_TESTS, as NCCL writes its own.
-// Without WITH_SUMS one of each is missing.
-#include <cstdlib>
-
-namespace {
-
-int Version() { return std::atoi(std::getenv("VERSION_OF_TESTS")); }
-
-}  // namespace
-
+// The names of the functions of NCCL and cuBLAS that psring takes and tests do not call;
+// the others are in cuda_versions.cc. Without WITH_SUMS one of each is missing.
 extern "C" {
-
-int ncclGetVersion(int* version) {
-  *version = Version();
-  return 0;
-}
-
-// Major, minor and patch are 0, 1 and 2.
-int cublasGetProperty(int property, int* value) {
-  const int parts[] = {Version() / 10000, Version() / 100 % 100, Version() % 100};
-  *value = parts[property];
-  return 0;
-}
 
 void ncclGetUniqueId() {}
 void ncclCommInitRankConfig() {}
