@@ -105,7 +105,7 @@ struct ScaleBy {
 // What FindBeyondKernel leaves where there is nothing to be found.
 inline constexpr uint64_t kNothingFound = ~uint64_t{0};
 
-// values[i] = 0 for all i, unless *found is kNothingFound; *zeroed is one more then.
+// Where *found is not kNothingFound, values[i] = 0 for all i, and *zeroed is one more.
 struct ZeroWhereFound {
   VectorCut cut;
   const uint64_t* found = nullptr;

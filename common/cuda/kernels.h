@@ -63,13 +63,13 @@ cudaError_t LaunchDigest(cudaStream_t stream, int64_t count, const float* values
                          int64_t first_index, uint64_t* sum);
 
 // FirstBeyond: *found becomes the least of itself and the index of the first value whose
-// magnitude is above `largest`, or that is not a number. Set it to
-// kNothingFound (all bits) before.
+// magnitude is above `largest`, or that is not a number. It is kNothingFound (all bits
+// set) before the first part.
 cudaError_t LaunchFindBeyond(cudaStream_t stream, int64_t count, const float* values,
                              float largest, uint64_t* found);
 
-// values = 0 unless *found says that nothing was found, and *zeroed one more then: how a
-// bucket with what is not a number goes without the stream being waited for.
+// Where *found is not kNothingFound, values = 0, and *zeroed is one more: so a bucket
+// with what is not a number goes as zero without anyone waiting for the stream.
 cudaError_t LaunchZeroWhereFound(cudaStream_t stream, int64_t count,
                                  const uint64_t* found, float* values, uint64_t* zeroed);
 

@@ -31,8 +31,8 @@ TEST(VectorCutTest, ArraysThatAreNotAlignedAlikeGoSingly) {
 }
 
 TEST(VectorCutTest, AlignmentIsThatOfTheElementsOwnFours) {
-  alignas(16) float floats[16];
-  alignas(8) uint16_t halves[16];
+  alignas(16) const float floats[16] = {};
+  alignas(8) const uint16_t halves[16] = {};
   EXPECT_EQ(CutOf(12, floats, halves).fours, 3);
   EXPECT_EQ(CutOf(12, floats + 1, halves + 1).head, 3);
   EXPECT_EQ(CutOf(12, floats + 1, halves + 1).fours, 2);
