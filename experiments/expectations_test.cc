@@ -293,8 +293,8 @@ TEST(ExpectationSettingsTest, Refuses) {
       CheckSettings("flat { figure: 'speed' arms: ['a', 'b'] }"),
       IsError(".flat.figure: is 'speed'; allowed: step_ms_p50, step_ms_mean, exposed_ms, "
               "exposed_share, samples_per_second, busiest_out_bytes, busiest_in_bytes, "
-              "server_imbalance, floor_ms, over_floor, busiest_link_utilisation, "
-              "busiest_link_bytes, "
+              "server_imbalance, fewest_contributions, most_contributions, floor_ms, "
+              "over_floor, busiest_link_utilisation, busiest_link_bytes, "
               "worker_link_bytes, hot_spot_factor"));
   const std::string figure = "{ figure: 'step_ms_p50' ";
   EXPECT_THAT(CheckSettings("monotone " + figure + "arms: ['a', 'e'] }"),
