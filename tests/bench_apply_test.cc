@@ -1,17 +1,13 @@
 // psring bench apply as a user runs it, small.
 #include <cstdint>
-#include <fstream>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench_test_util.h"
 #include "tests/end_to_end_test_util.h"
-#include "tests/subprocess.h"
 
 namespace psring {
 namespace {
@@ -21,12 +17,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 
-class BenchApplyTest : public EndToEndTest {
+class BenchApplyTest : public BenchCommandTest {
  protected:
-  static std::unique_ptr<Subprocess> Bench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"experiments/psring", "bench", "apply"});
-    return std::make_unique<Subprocess>(arguments);
-  }
+  BenchApplyTest() : BenchCommandTest("apply") {}
 
   // Two small sizes, the larger of which is two slots and a rest.
   nlohmann::json Measure(std::vector<std::string> more) {
@@ -36,7 +29,7 @@ class BenchApplyTest : public EndToEndTest {
     EXPECT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
     out_ = bench->out();
     err_ = bench->err();
-    return nlohmann::json::parse(std::ifstream(Path("rows.json")));
+    return WrittenJson();
   }
 
   std::string out_;  // Of the last Measure().
@@ -94,27 +87,14 @@ TEST_F(BenchApplyTest, RowsAsWanted) {
 }
 
 TEST_F(BenchApplyTest, WrongUsageIsOneLineAndMeasuresNothing) {
-  for (const auto& [arguments, message] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--optimizer", "lion"}, "--optimizer lion: not one of sgd, momentum"},
-           {{"--pieces", "torn"}, "--pieces torn: not one of whole, cut"},
-           {{"-b", "5"}, "-b 5: not a positive multiple of 4 bytes"},
-           {{"-e", "1024G"}, " bytes of memory; available: "},
-           {{"--working-set", "1024G"}, " bytes of memory; available: "},
-           {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}}) {
-    const auto bench = Bench(arguments);
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
-    EXPECT_EQ(bench->out(), "");
-    EXPECT_THAT(bench->err(), HasSubstr(message));
-    EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
-                testing::SizeIs(2));
-  }
-  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--contributions", "0"}, {"--threads", "0"}, {"--rounds", "0"}}) {
-    const auto bench = Bench({flag, value});
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << flag;
-    EXPECT_THAT(bench->err(), HasSubstr("not in range")) << flag;
-  }
+  ExpectRefused(
+      {{{"--optimizer", "lion"}, "--optimizer lion: not one of sgd, momentum"},
+       {{"--pieces", "torn"}, "--pieces torn: not one of whole, cut"},
+       {{"-b", "5"}, "-b 5: not a positive multiple of 4 bytes"},
+       {{"-e", "1024G"}, " bytes of memory; available: "},
+       {{"--working-set", "1024G"}, " bytes of memory; available: "},
+       {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}});
+  ExpectOutOfRange({{"--contributions", "0"}, {"--threads", "0"}, {"--rounds", "0"}});
 }
 
 }  // namespace

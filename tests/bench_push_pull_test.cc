@@ -2,20 +2,18 @@
 #include <signal.h>
 
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench_test_util.h"
 #include "tests/end_to_end_test_util.h"
 #include "tests/subprocess.h"
 
@@ -26,12 +24,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Optional;
 
-class BenchPushPullTest : public EndToEndTest {
+class BenchPushPullTest : public BenchCommandTest {
  protected:
-  static std::unique_ptr<Subprocess> Bench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"experiments/psring", "bench", "push-pull"});
-    return std::make_unique<Subprocess>(arguments);
-  }
+  BenchPushPullTest() : BenchCommandTest("push-pull") {}
 
   // Measures 20 and 20480 bytes in two rounds, few times.
   nlohmann::json Measure(std::vector<std::string> more) const {
@@ -42,8 +37,7 @@ class BenchPushPullTest : public EndToEndTest {
     more.insert(more.end(), {"--json", Path("rows.json")});
     const auto bench = Bench(more);
     EXPECT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
-    std::ifstream file(Path("rows.json"));
-    nlohmann::json json = nlohmann::json::parse(file);
+    nlohmann::json json = WrittenJson();
     for (const nlohmann::json& row : json["rows"]) {
       EXPECT_EQ(row["wrong"], 0) << row;
       EXPECT_GT(row["time_us"]["min"], 0) << row;
@@ -121,21 +115,13 @@ TEST_F(BenchPushPullTest, PrintsMachineAndTablesAndWritesCsv) {
 }
 
 TEST_F(BenchPushPullTest, WrongUsageIsOneLineAndStartsNothing) {
-  for (const auto& [arguments, message] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"-b", "4Q"}, "\"4Q\" is not a size"},
-           {{"--workers", "0"}, "--workers 0: 1 to 16"},
-           {{"--mode", "lazy"}, "--mode lazy: not one of sync, bounded, async"},
-           {{"--slot-bytes", "4", "-e", "1G"}, "slots; allowed: 4,194,304 at most"},
-           {{"--csv", Path("missing/rows.csv")}, "--csv "},
-           {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}}) {
-    const auto bench = Bench(arguments);
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
-    EXPECT_EQ(bench->out(), "");
-    EXPECT_THAT(bench->err(), HasSubstr(message));
-    EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
-                testing::SizeIs(2));
-  }
+  ExpectRefused(
+      {{{"-b", "4Q"}, "\"4Q\" is not a size"},
+       {{"--workers", "0"}, "--workers 0: 1 to 16"},
+       {{"--mode", "lazy"}, "--mode lazy: not one of sync, bounded, async"},
+       {{"--slot-bytes", "4", "-e", "1G"}, "slots; allowed: 4,194,304 at most"},
+       {{"--csv", Path("missing/rows.csv")}, "--csv "},
+       {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}});
 }
 
 // Whoever it is, and whether it has something to do or sleeps.

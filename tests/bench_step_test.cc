@@ -3,16 +3,13 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench_test_util.h"
 #include "tests/end_to_end_test_util.h"
 #include "tests/subprocess.h"
 
@@ -24,12 +21,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 
-class BenchStepTest : public EndToEndTest {
+class BenchStepTest : public BenchCommandTest {
  protected:
-  static std::unique_ptr<Subprocess> Bench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"experiments/psring", "bench", "step"});
-    return std::make_unique<Subprocess>(arguments);
-  }
+  BenchStepTest() : BenchCommandTest("step") {}
 
   // Trains a small model in two rounds; returns the rows, which all have learned.
   nlohmann::json Rows(std::vector<std::string> more) {
@@ -40,7 +34,7 @@ class BenchStepTest : public EndToEndTest {
     EXPECT_THAT(bench->err(), AllOf(HasSubstr("psring: round 1 of 2, "),
                                     HasSubstr("\npsring: round 2 of 2, ")));
     out_ = bench->out();
-    const nlohmann::json json = nlohmann::json::parse(std::ifstream(Path("rows.json")));
+    const nlohmann::json json = WrittenJson();
     EXPECT_EQ(json["parameters"], 21 * 16 + 17 * 10);
     for (const nlohmann::json& row : json["rows"]) {
       const nlohmann::json& step = row["step_ms"];
@@ -132,27 +126,14 @@ TEST_F(BenchStepTest, PytorchTrainsInTheSameTable) {
 }
 
 TEST_F(BenchStepTest, WrongUsageIsOneLineAndStartsNothing) {
-  for (const auto& [arguments, message] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--model", "784-12"}, "--model 784-12: allowed: at least two widths"},
-           {{"--arm", "bus"}, "--arm bus: not one of ring, servers, local"},
-           {{"--cap", "1Q"}, "\"1Q\" is not a size"},
-           {{"--ranks", "17"}, "--ranks 17: 1 to 16"},
-           {{"--against", "gloo"}, "--against gloo: not one of pytorch"},
-           {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}}) {
-    const auto bench = Bench(arguments);
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
-    EXPECT_EQ(bench->out(), "");
-    EXPECT_THAT(bench->err(), HasSubstr(message));
-    EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
-                testing::SizeIs(2));
-  }
-  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
-           {"-n", "0"}, {"-w", "-1"}, {"--rounds", "0"}, {"--batch", "0"}}) {
-    const auto bench = Bench({flag, value});
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << flag;
-    EXPECT_THAT(bench->err(), HasSubstr("not in range")) << flag;
-  }
+  ExpectRefused(
+      {{{"--model", "784-12"}, "--model 784-12: allowed: at least two widths"},
+       {{"--arm", "bus"}, "--arm bus: not one of ring, servers, local"},
+       {{"--cap", "1Q"}, "\"1Q\" is not a size"},
+       {{"--ranks", "17"}, "--ranks 17: 1 to 16"},
+       {{"--against", "gloo"}, "--against gloo: not one of pytorch"},
+       {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"}});
+  ExpectOutOfRange({{"-n", "0"}, {"-w", "-1"}, {"--rounds", "0"}, {"--batch", "0"}});
 }
 
 // As far as this test is concerned, its first round has no end.
@@ -170,10 +151,7 @@ TEST_F(BenchStepTest, AWorkerThatIsKilledEndsTheRunWithItsName) {
   const std::string err = bench->err();
   EXPECT_THAT(err, AllOf(HasSubstr("psring-ring-tcp-1048576, round 1: "),
                          HasSubstr("worker "), HasSubstr("logs in /")));
-  const size_t begin = err.find("logs in ") + 8;
-  const std::string folder = err.substr(begin, err.find(':', begin) - begin);
-  EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
-  std::filesystem::remove_all(folder);
+  ExpectKeptLogs(err);
   EXPECT_TRUE(ChildrenOf(bench->pid()).empty());
 }
 

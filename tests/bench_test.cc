@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -14,10 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench_test_util.h"
 #include "tests/end_to_end_test_util.h"
 #include "tests/subprocess.h"
 
@@ -30,12 +29,9 @@ using testing::HasSubstr;
 using testing::Optional;
 using testing::StartsWith;
 
-class BenchTest : public EndToEndTest {
+class BenchTest : public BenchCommandTest {
  protected:
-  static std::unique_ptr<Subprocess> Bench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"experiments/psring", "bench", "all-reduce"});
-    return std::make_unique<Subprocess>(arguments);
-  }
+  BenchTest() : BenchCommandTest("all-reduce") {}
 
   // Runs every size in two rounds, few times; returns the rows.
   nlohmann::json Rows(int ranks, std::vector<std::string> more) const {
@@ -63,8 +59,7 @@ class BenchTest : public EndToEndTest {
     EXPECT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
     EXPECT_THAT(bench->err(), AllOf(StartsWith("psring: round 1 of 2, "),
                                     HasSubstr("\npsring: round 2 of 2, ")));
-    std::ifstream file(Path("rows.json"));
-    nlohmann::json json = nlohmann::json::parse(file);
+    nlohmann::json json = WrittenJson();
     EXPECT_EQ(json["ranks"], ranks);
     for (const nlohmann::json& row : json["rows"]) {
       const nlohmann::json& time = row["time_us"];
@@ -175,31 +170,23 @@ TEST_F(BenchTest, PrintsATableAndWritesCsv) {
 }
 
 TEST_F(BenchTest, WrongUsageIsOneLineAndStartsNothing) {
-  for (const auto& [arguments, message] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"-b", "4Q"}, "\"4Q\" is not a size"},
-           {{"-e", "1K"}, "-e 1K is less than -b 4K"},
-           {{"--ranks", "1"}, "--ranks 1: 2 to 16"},
-           {{"--transport", "pigeon"}, "--transport pigeon: not one of tcp"},
-           {{"--algorithm", "ring,ring"}, "--algorithm names ring twice"},
-           {{"--against", "nccl"}, "--against nccl: not one of gloo, openmpi"},
-           {{"--connections", "0"}, "--connections 0: 1 to 64"},
-           {{"--algorithm", "auto", "--write-table", Path("table")},
-            "--write-table: there is nothing to choose from"},
-           {{"--transport", "shared_memory", "--write-table", Path("table")},
-            "--write-table: there is nothing to choose from"},
-           {{"--write-table", Write("broken", "choices { transport: TCP }")},
-            "broken:1: choices[0].workers: missing; allowed: at least 2"},
-           {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"},
-           {{"--transport", "shared_memory", "--against", "gloo"},
-            "Gloo has TCP only, so it needs --transport tcp"}}) {
-    const auto bench = Bench(arguments);
-    EXPECT_THAT(bench->Wait(kPatience), Optional(2)) << message;
-    EXPECT_EQ(bench->out(), "");
-    EXPECT_THAT(bench->err(), HasSubstr(message));
-    EXPECT_THAT(std::vector<std::string>(absl::StrSplit(bench->err(), '\n')),
-                testing::SizeIs(2));
-  }
+  ExpectRefused(
+      {{{"-b", "4Q"}, "\"4Q\" is not a size"},
+       {{"-e", "1K"}, "-e 1K is less than -b 4K"},
+       {{"--ranks", "1"}, "--ranks 1: 2 to 16"},
+       {{"--transport", "pigeon"}, "--transport pigeon: not one of tcp"},
+       {{"--algorithm", "ring,ring"}, "--algorithm names ring twice"},
+       {{"--against", "nccl"}, "--against nccl: not one of gloo, openmpi"},
+       {{"--connections", "0"}, "--connections 0: 1 to 64"},
+       {{"--algorithm", "auto", "--write-table", Path("table")},
+        "--write-table: there is nothing to choose from"},
+       {{"--transport", "shared_memory", "--write-table", Path("table")},
+        "--write-table: there is nothing to choose from"},
+       {{"--write-table", Write("broken", "choices { transport: TCP }")},
+        "broken:1: choices[0].workers: missing; allowed: at least 2"},
+       {{"--json", Path("missing/rows.json")}, "cannot be written: No such file"},
+       {{"--transport", "shared_memory", "--against", "gloo"},
+        "Gloo has TCP only, so it needs --transport tcp"}});
 }
 
 TEST_F(BenchTest, NumbersOutOfRangeAreRefusedWithTheRange) {
@@ -227,7 +214,7 @@ TEST_F(BenchTest, WithoutAWarmUpAndChecksTimesAreMeasuredAllTheSame) {
   const auto bench = Bench({"-b", "4K", "-e", "4K", "-n", "5", "-w", "0", "-c", "0",
                             "--rounds", "1", "--json", Path("rows.json")});
   ASSERT_THAT(bench->Wait(kPatience), Optional(0)) << bench->err();
-  const nlohmann::json json = nlohmann::json::parse(std::ifstream(Path("rows.json")));
+  const nlohmann::json json = WrittenJson();
   EXPECT_TRUE(json["rows"][0]["wrong"].is_null());
   EXPECT_GT(json["rows"][0]["time_us"]["min"], 0);
 }
@@ -246,10 +233,7 @@ TEST_F(BenchTest, ARankThatIsKilledEndsTheRunWithItsName) {
   EXPECT_THAT(bench->Wait(kPatience), Optional(5));
   const std::string err = bench->err();
   EXPECT_THAT(err, AllOf(HasSubstr("rank "), HasSubstr("logs in /")));
-  const size_t begin = err.find("logs in ") + 8;
-  const std::string folder = err.substr(begin, err.find(':', begin) - begin);
-  EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
-  EXPECT_NE(std::filesystem::remove_all(folder), 0);
+  ExpectKeptLogs(err);
   EXPECT_TRUE(ChildrenOf(bench->pid()).empty());
 }
 
