@@ -12,6 +12,7 @@
 #include "common/liveness.h"
 #include "common/status_macros.h"
 #include "experiments/arm_mode.h"
+#include "experiments/bucket_defaults.h"
 #include "experiments/checkpoint_config.h"
 #include "experiments/compute_config.h"
 #include "experiments/config_check.h"
@@ -27,9 +28,6 @@
 
 namespace psring {
 namespace {
-
-constexpr int64_t kCapBytes = 1 << 20;
-constexpr int64_t kFirstCapBytes = 256 << 10;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::error_code ignored;
@@ -47,9 +45,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 void FillBucketDefaults(Buckets* buckets) {
-  if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kCapBytes);
+  if (buckets->cap_bytes() == 0) buckets->set_cap_bytes(kDefaultCapBytes);
   if (buckets->first_cap_bytes() == 0) {
-    buckets->set_first_cap_bytes(std::min(kFirstCapBytes, buckets->cap_bytes()));
+    buckets->set_first_cap_bytes(std::min(kDefaultFirstCapBytes, buckets->cap_bytes()));
   }
   if (!buckets->has_overlap()) buckets->set_overlap(true);
 }

@@ -1,8 +1,7 @@
 #include "experiments/figures/figure_model.h"
 
-#include <cstdint>
-
 #include "common/job_plan.h"
+#include "experiments/bucket_defaults.h"
 #include "experiments/inventory.h"
 #include "proto/experiment.pb.h"
 #include "worker/mlp.h"
@@ -11,9 +10,6 @@ namespace psring {
 namespace {
 
 constexpr char kOwnModel[] = "fashion_mnist";
-// Those of buckets where an experiment does not say.
-constexpr int64_t kCapBytes = 1 << 20;
-constexpr int64_t kFirstCapBytes = 256 << 10;
 
 }  // namespace
 
@@ -35,8 +31,8 @@ JobSpec FigureJob(const ParameterLayout& layout, int workers) {
   JobSpec spec;
   spec.set_workers(workers);
   Buckets& buckets = *spec.mutable_experiment()->mutable_buckets();
-  buckets.set_cap_bytes(kCapBytes);
-  buckets.set_first_cap_bytes(kFirstCapBytes);
+  buckets.set_cap_bytes(kDefaultCapBytes);
+  buckets.set_first_cap_bytes(kDefaultFirstCapBytes);
   DescribeLayout(layout, &spec);
   return spec;
 }

@@ -179,7 +179,7 @@ Chart TimeLineChart(const StepTimeLine& line) {
           line.server, " has applied its gradient. ",
           line.unknown.empty()
               ? ""
-              : absl::StrCat("There are none, because of the plan it is not known: ",
+              : absl::StrCat("There are none, because the plan is not known: ",
                              line.unknown, ". "),
           "Clocks are aligned within ", RoughSeconds(line.error_ms / 1e3), "."),
       .spec = {},
